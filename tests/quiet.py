@@ -47,16 +47,16 @@ def when_quiet(measure: Callable[[], Result]) -> Result:
     raise busy
 
 
-def with_free_cores(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def with_free_cores(seen: dict[str, Any]) -> dict[str, Any]:
     """Return the observations of `node_job.py share`.
 
     Raises:
         BusyError: unlimited nodes, one for each core, got less than their core.
     """
-    free = [node["free"] for node in nodes]
-    if min(free) < _QUIET * min(1, cgroup.cores() / len(nodes)):
+    free = [node["free"] for node in seen["nodes"]]
+    if min(free) < _QUIET * min(1, cgroup.cores() / len(free)):
         raise BusyError(f"unlimited nodes get {free} of a core")
-    return nodes
+    return seen
 
 
 def _wait_until_quiet() -> None:
@@ -67,13 +67,9 @@ def _wait_until_quiet() -> None:
 
 
 def _is_quiet() -> bool:
-    return min(_shares()) >= _QUIET
-
-
-def _shares() -> list[float]:
-    """Return the share of a core that each of several processes gets, one for each core."""
+    """Return whether processes that only compute, one for each core, get all of their core."""
     command = [sys.executable, "-I", "-c", _SPIN]
     spinning = [
         subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(cgroup.whole_cores())
     ]
-    return [float(process.communicate()[0]) for process in spinning]
+    return min(float(process.communicate()[0]) for process in spinning) >= _QUIET

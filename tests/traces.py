@@ -17,20 +17,14 @@ _REFERENCE_S = 0.0064  # reference step of the idle core on which bounds of CPU 
 _COUNTS = {"nf_conntrack_count"}  # a state of the kernel, not a setting
 
 
-def _why_not() -> str | None:
-    try:
-        cgroup.find_base()
-    except OSError as error:
-        return str(error)
-    return None
-
-
-_REASON = _why_not()
+_REASON = ""  # why there are no emulated nodes
+try:
+    cgroup.find_base()
+except OSError as error:
+    _REASON = str(error)
 # in continuous integration, root can create control groups, so a skip would hide a fault
 _MUST_RUN = "CI" in os.environ and os.getuid() == 0
-needs_emulated_nodes = pytest.mark.skipif(
-    _REASON is not None and not _MUST_RUN, reason=str(_REASON)
-)
+needs_emulated_nodes = pytest.mark.skipif(bool(_REASON) and not _MUST_RUN, reason=_REASON)
 
 
 def slower() -> float:
@@ -74,35 +68,6 @@ def processes(marker: str) -> list[psutil.Process]:
     return found
 
 
-def workers_in_timed_steps(marker: str, nodes: int, within_s: float) -> list[psutil.Process]:
-    """Wait until emulated nodes train with limited CPU shares, and return their workers by rank.
-
-    Raises:
-        AssertionError: no cell got there within `within_s` seconds.
-    """
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        time.sleep(0.2)
-        ours = {process.pid for process in processes(marker)}
-        for folder in cgroup.find_base().glob("nodewise-*"):
-            if int(folder.name.split("-")[1]) in ours and _throttled(folder / "node~0"):
-                time.sleep(1)  # the warm-up is one step
-                return [
-                    psutil.Process(int((folder / f"node~{rank}/cgroup.procs").read_text()))
-                    for rank in range(nodes)
-                ]
-    raise AssertionError("no cell was held to its share")
-
-
-def _throttled(group: Path) -> bool:
-    try:
-        if (group / "cpu.max").exists():
-            return not (group / "cpu.max").read_text().startswith("max")
-        return int((group / "cpu.cfs_quota_us").read_text()) > 0
-    except OSError:  # gone meanwhile
-        return False
-
-
 def traces(marker: str) -> dict[str, set[str]]:
     """Return the names of everything that a cell could leave behind, by kind.
 
@@ -114,8 +79,8 @@ def traces(marker: str) -> dict[str, set[str]]:
     pids = {process.pid for process in ours}
     namespaces = {_network(pid) for pid in pids} - {_network(os.getpid()), ""}
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    groups = set()
-    for folder in cgroup.find_base().glob("nodewise-*"):
+    tree, groups = cgroup.find_hierarchy(), set()
+    for folder in (one for base in tree.groups for one in base.glob("nodewise-*")) if tree else ():
         owner = int(folder.name.split("-")[1])
         if owner in pids or not runs(owner):
             groups.add(folder.name)
@@ -135,13 +100,12 @@ def assert_gone(before: dict[str, set[str]], marker: str) -> None:
     What killed tests left before may be gone: a cell removes it when it starts.
     """
     deadline = time.monotonic() + GONE_WITHIN_S
-    while any((left := _more(traces(marker), before)).values()):
+    while True:
+        left = {kind: now - before[kind] for kind, now in traces(marker).items()}
+        if not any(left.values()):
+            return
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
-
-
-def _more(now: dict[str, set[str]], before: dict[str, set[str]]) -> dict[str, set[str]]:
-    return {kind: now[kind] - before[kind] for kind in now}
 
 
 def _network(pid: int) -> str:

@@ -1,12 +1,11 @@
 """Run as a script: hold nodes to their share by a duty cycle; print observations as JSON lines.
 
-python duty_job.py WORK NODES SHARE SECONDS [--cores N]
+python duty_job.py LOGS WORK NODES SHARE SECONDS [CORES]
 
 WORK is what each node does: `busy`, or `crowd` (with a hundred sleeping threads beside it). The
 first line names the processes. Then one line per second says which share each node got.
 """
 
-import argparse
 import json
 import os
 import sys
@@ -23,15 +22,11 @@ from nodewise.core.errors import RefusedError
 class Job(process.Job):
     """Limits, watches and releases the nodes, as a launcher does."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        super().__init__(
-            arguments.nodes,
-            partial(work, what=arguments.work, seconds=arguments.seconds),
-            logs=Path(os.environ["LOGS"]),
-            time_limit_s=60,
-        )
+    def __init__(self, logs: str, what: str, nodes: int, share: float, seconds: float) -> None:
+        todo = partial(work, what=what, seconds=seconds)
+        super().__init__(nodes, todo, logs=Path(logs), time_limit_s=60)
         self.cycle = duty_cycle.DutyCycle()
-        self.arguments = arguments
+        self.nodes, self.share = nodes, share
         self.told = float("inf")
 
     def on_meeting(self, name: str, pids: list[int]) -> bool:
@@ -40,13 +35,13 @@ class Job(process.Job):
                 self.cycle.put(rank, pid)
             print(json.dumps({"controller": self.cycle.controller, "nodes": pids}), flush=True)
         elif name == "warm":
-            for rank in range(self.arguments.nodes):
-                self.cycle.limit(rank, self.arguments.share)
+            for rank in range(self.nodes):
+                self.cycle.limit(rank, self.share)
             self.started = self.told = time.monotonic()
             self.used = cpu_time(self.cycle.controller)
         elif name == "timed":
             self.told = float("inf")
-            for rank in range(self.arguments.nodes):
+            for rank in range(self.nodes):
                 self.cycle.limit(rank, None)
         return False
 
@@ -83,16 +78,11 @@ def busy() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("work", choices=("busy", "crowd"))
-    parser.add_argument("nodes", type=int)
-    parser.add_argument("share", type=float)
-    parser.add_argument("seconds", type=float)
-    parser.add_argument("--cores", type=int)
-    arguments = parser.parse_args()
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.cores])
+    logs, what, nodes, share, seconds, *cores = sys.argv[1:]
+    if cores:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores[0])])
     try:
-        job = Job(arguments)
+        job = Job(logs, what, int(nodes), float(share), float(seconds))
         with job.cycle.held():
             job.run()
     except RefusedError as error:

@@ -4,8 +4,8 @@ python node_job.py WHAT LOGS
 
 Works of nodes, of which those named by `use` print what the cluster counted when they were done:
 
-    share       CPU share of a busy worker, unlimited and limited
-    straggler   the same, with node 1 limited to a tenth of a core
+    share       CPU share of a busy worker, unlimited and limited (use)
+    straggler   the same, with node 1 limited to a twentieth of a core (use)
     machines    send 5 MB between workers of one machine, and of two; each machine has two
     transfer    send 5 MB from node 0 to node 1 (use)
     flood       nodes 0 and 1 send more to node 2 than slow links can carry (use)
@@ -17,6 +17,7 @@ Works without nodes:
 
     refused     the reason why no private network is permitted, or null
     shared      whether two processes talk, in a private network or not
+    look        what `nodewise doctor` finds
 """
 
 import json
@@ -34,19 +35,19 @@ from typing import Any
 
 from pyroute2 import IPRoute
 
-from nodewise.cluster import links, namespace, process
+from nodewise.cluster import doctor, links, namespace, process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.emulated import Emulated as Cluster
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node, SlowNode
 from nodewise.core.errors import RefusedError
 
-MEGABYTES, LATENCY_MS, FLOOD_S = 5, 20, 1.0
+MEGABYTES, LATENCY_MS, FLOOD_S, BUSY_S = 5, 20, 1.0, 2.0
 INSIDE = 2  # workers in each machine
 PORT = 5000
 
 NODE, LINK = Node(cpu=0.2), Link(rate_mbit=100)
 SETTINGS = {
-    "straggler": Emulated(node=NODE, link=LINK, slow_node=SlowNode(rank=1, cpu=0.1)),
+    "straggler": Emulated(node=NODE, link=LINK, slow_node=SlowNode(rank=1, cpu=0.05)),
     "machines": Emulated(node=NODE, link=LINK, devices_per_node=INSIDE),
     "flood": Emulated(node=NODE, link=Link(rate_mbit=1)),
     "latency": Emulated(node=NODE, link=Link(rate_mbit=100, latency_ms=LATENCY_MS)),
@@ -103,12 +104,14 @@ def on_node(rank: int, channel: Channel, *, cluster: Cluster, what: str) -> Mess
 def share(rank: int, channel: Channel) -> Message:
     free = busy_share()
     channel.meet("limited")
-    return {"free": free, "held": busy_share()}
+    held = busy_share()
+    channel.meet("count")
+    return {"free": free, "held": held}
 
 
 def busy_share() -> float:
     started, cpu = time.perf_counter(), time.process_time()
-    while time.perf_counter() - started < 2:
+    while time.perf_counter() - started < BUSY_S:
         pass
     return (time.process_time() - cpu) / (time.perf_counter() - started)
 
@@ -235,7 +238,11 @@ def shared() -> Any:
     return {"private": private, "heard": heard}
 
 
-ALONE = {"refused": refused, "shared": shared}
+def look() -> Any:
+    return {kind: check._asdict() for kind, check in doctor.look().items()}
+
+
+ALONE = {"refused": refused, "shared": shared, "look": look}
 
 if __name__ == "__main__":
     # A shell starts background jobs with SIGINT ignored.

@@ -58,47 +58,39 @@ def cluster(folder: Path, size: int) -> Iterator[Inside]:
     `inside("squeue", at=folder)` returns the command that runs squeue in the first node, in that
     folder.
     """
-    with (
-        ssh_hosts.network(size, ssh_hosts.prefix("sl"), NET) as namespaces,
-        _daemons(folder, namespaces) as inside,
-    ):
-        yield inside
+    with ssh_hosts.network(size, ssh_hosts.prefix("sl"), NET) as namespaces:
+        names = [f"node{number}" for number, _ in enumerate(namespaces, 1)]
+        _configure(folder, names)
+        started: list[subprocess.Popen[bytes]] = []
 
+        def start(*command: str) -> int:
+            started.append(ssh_hosts.start(folder / "daemons.log", *command))
+            return started[-1].pid
 
-@contextmanager
-def _daemons(folder: Path, namespaces: list[str]) -> Iterator[Inside]:
-    names = [f"node{number}" for number, _ in enumerate(namespaces, 1)]
-    _configure(folder, names)
-    started: list[subprocess.Popen[bytes]] = []
+        try:
+            files = [f"--{one}-file={folder}/munge/{one}" for one in ("key", "pid", "log", "seed")]
+            start("munged", "--foreground", "--force", *files, f"--socket={folder}/munge/socket")
+            pids = [
+                start(
+                    *("nsenter", f"--net=/var/run/netns/{namespace}", "unshare", "-m", "-u"),
+                    *("sh", "-c", _NODE, "sh", name, str(folder)),
+                )
+                for name, namespace in zip(names, namespaces, strict=True)
+            ]
 
-    def start(*command: str) -> int:
-        started.append(ssh_hosts.start(folder / "daemons.log", *command))
-        return started[-1].pid
+            def inside(*command: str, at: Path = folder) -> list[str]:
+                return ["nsenter", f"--target={pids[0]}", "-m", "-u", "-n", f"--wd={at}", *command]
 
-    try:
-        files = [f"--{name}-file={folder}/munge/{name}" for name in ("key", "pid", "log", "seed")]
-        start("munged", "--foreground", "--force", *files, f"--socket={folder}/munge/socket")
-        pids = [
-            start(
-                *("nsenter", f"--net=/var/run/netns/{namespace}", "unshare", "-m", "-u"),
-                *("sh", "-c", _NODE, "sh", name, str(folder)),
-            )
-            for name, namespace in zip(names, namespaces, strict=True)
-        ]
-
-        def inside(*command: str, at: Path = folder) -> list[str]:
-            return ["nsenter", f"--target={pids[0]}", "-m", "-u", "-n", f"--wd={at}", *command]
-
-        wait_until(lambda: Path(f"/proc/{pids[0]}/comm").read_text() == "slurmd\n")
-        start(*inside("slurmctld", "-D"))
-        wait_until(lambda: said(inside, "sinfo", "-h", "-o", "%D %t") == f"{len(names)} idle\n")
-        yield inside
-        said(inside, "scancel", "--user=root")
-        wait_until(lambda: said(inside, "squeue", "-h") == "")
-    finally:
-        for daemon in reversed(started):
-            daemon.kill()
-            daemon.wait()
+            wait_until(lambda: Path(f"/proc/{pids[0]}/comm").read_text() == "slurmd\n")
+            start(*inside("slurmctld", "-D"))
+            wait_until(lambda: said(inside, "sinfo", "-h", "-o", "%D %t") == f"{len(names)} idle\n")
+            yield inside
+            said(inside, "scancel", "--user=root")
+            wait_until(lambda: said(inside, "squeue", "-h") == "")
+        finally:
+            for daemon in reversed(started):
+                daemon.kill()
+                daemon.wait()
 
 
 def said(inside: Inside, *command: str) -> str:

@@ -9,14 +9,15 @@ differ between runs.
 import os
 import re
 import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_network
 from pathlib import Path
 
 import psutil
 from pyroute2 import IPRoute, NetlinkError, NetNS, netns
+
+from traces import wait_until
 
 NET = "10.211.7"
 _OWN = 16 * (os.getpid() % 8192)
@@ -44,19 +45,20 @@ def start(log: Path, *command: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen([*_DIES_WITH_US, *command], stdout=file, stderr=file)
 
 
-def remove_stale() -> None:
-    """Remove the namespaces and interfaces of runs that were killed."""
-    for name in filter(_is_stale, netns.listnetns()):
+def _remove(chosen: Callable[[str], bool]) -> None:
+    """Remove the namespaces and interfaces whose names are chosen."""
+    for name in filter(chosen, netns.listnetns()):
         kill_all(name)
         netns.remove(name)
     with IPRoute() as here:
         for link in here.get_links():
-            if _is_stale(link.get_attr("IFLA_IFNAME")):
+            if chosen(link.get_attr("IFLA_IFNAME")):
                 with suppress(NetlinkError):  # Removed together with its other end.
                     here.link("del", index=link["index"])
 
 
 def _is_stale(name: str) -> bool:
+    """Return whether a namespace or an interface is of a run that was killed."""
     found = _NAMES.fullmatch(name)
     return found is not None and not psutil.pid_exists(int(found[1]))
 
@@ -67,7 +69,7 @@ def network(hosts: int, prefix: str, net: str = NET) -> Iterator[list[str]]:
 
     The hosts have the addresses `net`.2, `net`.3, ….
     """
-    remove_stale()
+    _remove(_is_stale)
     names = [f"{prefix}{number}" for number in range(1, hosts + 1)]
     bridge = f"{prefix}br"
     with IPRoute() as here:
@@ -81,13 +83,7 @@ def network(hosts: int, prefix: str, net: str = NET) -> Iterator[list[str]]:
                 here.link("set", index=end, master=at)
             yield names
         finally:
-            for name in names:
-                for index in here.link_lookup(ifname=f"{name}a"):
-                    here.link("del", index=index)
-                if name in netns.listnetns():
-                    netns.remove(name)
-            for index in here.link_lookup(ifname=bridge):
-                here.link("del", index=index)
+            _remove(lambda name: name.startswith(prefix))
 
 
 @contextmanager
@@ -197,8 +193,7 @@ def daemons(folder: Path, namespaces: list[str]) -> Iterator[Path]:
             netns_file = f"/var/run/netns/{name}"
             command = ["nsenter", f"--net={netns_file}", "unshare", "-m", "sh", "-c", serve]
             started.append(start(folder / f"{name}.log", *command, str(folder / "sshd")))
-        for name in names:
-            _wait_for(folder / "client", name)
+        wait_until(lambda: all(_answers(folder / "client", name) for name in names))
         yield folder / "client"
     finally:
         for daemon in started:
@@ -206,17 +201,9 @@ def daemons(folder: Path, namespaces: list[str]) -> Iterator[Path]:
             daemon.wait()
 
 
-def _wait_for(config: Path, name: str) -> None:
-    for _ in range(600):
-        done = subprocess.run(
-            ["ssh", "-F", str(config), "-o", "BatchMode=yes", name, "true"],
-            capture_output=True,
-            check=False,
-        )
-        if done.returncode == 0:
-            return
-        time.sleep(0.05)
-    raise TimeoutError(done.stderr.decode())
+def _answers(config: Path, name: str) -> bool:
+    command = ["ssh", "-F", str(config), "-o", "BatchMode=yes", name, "true"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def agents(folder: Path) -> list[int]:

@@ -1,11 +1,9 @@
 """A duty cycle holds real processes to their share, reports when it cannot, and releases them."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -45,14 +43,11 @@ class Job:
     """The running script, and all processes that were ever part of it."""
 
     def __init__(self, *arguments):
-        self.logs = tempfile.TemporaryDirectory()
-        Path(self.logs.name).chmod(0o777)
         self.process = subprocess.Popen(
             [sys.executable, SCRIPT, *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"LOGS": self.logs.name},
         )
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read()
@@ -82,7 +77,6 @@ class Job:
                 if runs(process.pid):
                     process.kill()
             self.process.communicate()
-            self.logs.cleanup()
 
 
 def spent(nodes):
@@ -119,8 +113,8 @@ def held(*arguments):
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_busy_nodes_of_many_threads_get_their_share_and_no_more():
-    got, report = when_quiet(lambda: held("crowd", 2, 0.2, SECONDS))
+def test_busy_nodes_of_many_threads_get_their_share_and_no_more(tmp_path):
+    got, report = when_quiet(lambda: held(tmp_path, "crowd", 2, 0.2, SECONDS))
     # What it takes to stop and continue a crowd of threads does not count as used.
     reported = [share["got"] for share in report["shares"]]
     stopping = [all_of_it - used for all_of_it, used in zip(got, reported, strict=True)]
@@ -132,8 +126,8 @@ def test_busy_nodes_of_many_threads_get_their_share_and_no_more():
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_what_cannot_be_held_is_refused_in_one_line():
-    with Job("busy", 8, 0.5, 20, "--cores", 2) as job:
+def test_what_cannot_be_held_is_refused_in_one_line(tmp_path):
+    with Job(tmp_path, "busy", 8, 0.5, 20, 2) as job:
         _, err = job.finish()
     assert job.process.returncode == 1
     assert err.startswith("refused: node ") and "of a core instead of 0.500" in err
@@ -151,8 +145,8 @@ def test_what_cannot_be_held_is_refused_in_one_line():
         (signal.SIGKILL, signal.SIGKILL),
     ],
 )
-def test_nothing_stays_when_the_launcher_or_the_controller_ends(launcher, controller):
-    with Job("busy", 3, 0.2, 50) as job:
+def test_nothing_stays_when_the_launcher_or_the_controller_ends(tmp_path, launcher, controller):
+    with Job(tmp_path, "busy", 3, 0.2, 50) as job:
         job.line()
         if controller:
             job.controller.send_signal(controller)

@@ -2,21 +2,16 @@
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
-import time
 from functools import cache
 from pathlib import Path
 
-import psutil
 import pytest
 
 import projects
-from nodewise.cluster import cgroup, namespace
-from nodewise.cluster.worker_state import cpu_s
-from quiet import BusyError, when_quiet, with_free_cores
-from traces import wait_until
+from nodewise.cluster import namespace
+from quiet import when_quiet, with_free_cores
+from traces import assert_gone, traces
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -27,16 +22,10 @@ ROOT = os.getuid() == 0
 MUST_RUN = "CI" in os.environ and ROOT
 
 
-LOOK = (
-    "import json; from nodewise.cluster import doctor; seen = doctor.look();"
-    "print(json.dumps({kind: check._asdict() for kind, check in seen.items()}))"
-)
-
-
 @cache
 def found():
     """Return the results of the checks; they run when the first test needs them."""
-    return json.loads(subprocess.check_output([sys.executable, "-c", LOOK], text=True, timeout=60))
+    return run(SCRIPT, "look", "-")
 
 
 def needs(kind):
@@ -48,36 +37,19 @@ def needs(kind):
 NEEDS_ROOT = pytest.mark.skipif(not ROOT, reason="only root can try what another user may do")
 
 
-def left():
-    """Return what trials or jobs may have left behind, without what running cells use now."""
-    groups = {
-        str(folder)
-        for folder in cgroup.find_hierarchy().mount.rglob("nodewise-*")
-        if not psutil.pid_exists(int(folder.name.split("-")[1]))
-    }
-    links = {link.name for link in Path("/sys/class/net").iterdir()}
-    jobs = {  # A namespace lasts as long as its last process.
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
-        if {str(SCRIPT), LOOK} & set(process.info["cmdline"] or [])
-    }
-    return groups | links | jobs
-
-
 @pytest.fixture(autouse=True)
 def nothing_is_left():
-    before = left()
+    before = traces(str(SCRIPT))
     yield
-    wait_until(lambda: not left() - before)
+    assert_gone(before, str(SCRIPT))
 
 
-def run(*command, environment=None):
-    return json.loads(projects.python(*command, **environment or {}))
+def run(*command, **environment):
+    return json.loads(projects.python(*command, **environment))
 
 
-def as_user(what, logs="-", namespaces="-", environment=None):
-    command = (HERE / "ordinary_user.py", UID, namespaces, SCRIPT, what, logs)
-    return run(*command, environment=environment)
+def as_user(what, logs="-", namespaces="-", **environment):
+    return run(HERE / "ordinary_user.py", UID, namespaces, SCRIPT, what, logs, **environment)
 
 
 @needs("links")
@@ -110,46 +82,6 @@ def test_a_latency_is_passed_once_each_way_or_refused(tmp_path):
         assert answer == {"refused": found()["latency"]["remark"]}
 
 
-@needs("quota")
-def test_a_group_counts_what_its_node_used_and_how_it_was_held_back():
-    """With 0.05 cores, the usual period would give a quota below the kernel's minimum."""
-    cpu = 0.05
-    before, after, spent, elapsed = when_quiet(lambda: in_a_group(cpu))
-    assert spent == pytest.approx(cpu * elapsed, rel=0.15, abs=0.02)
-    periods = after["periods"] - before["periods"]
-    assert periods > 0.5 * 2 / max(0.010, 0.001 / cpu)
-    assert after["throttled_periods"] - before["throttled_periods"] > 0.8 * periods
-    held_back = after["throttled_s"] - before["throttled_s"]
-    assert held_back == pytest.approx((1 - cpu) * elapsed, rel=0.2)
-
-
-def in_a_group(cpu):
-    """Return what a group counts before and after 2 s, and the CPU and wall time between.
-
-    Raises:
-        BusyError: the process waited for a core before it was limited.
-    """
-    groups = cgroup.CpuGroups(cgroup.find_base(), 1)
-    with (
-        groups.held(),
-        subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy,
-    ):
-        try:
-            groups.put(0, busy.pid)
-            time.sleep(0.3)
-            used = cpu_s(busy.pid)
-            groups.limit(0, cpu)
-            before, started, spent = groups.throttled(0), time.monotonic(), cpu_s(busy.pid)
-            time.sleep(2)
-            after, spent = groups.throttled(0), cpu_s(busy.pid) - spent
-            elapsed = time.monotonic() - started
-        finally:
-            busy.kill()
-    if used < 0.2:
-        raise BusyError(f"an unlimited process got {used:.2f} s in 0.3 s")
-    return before, after, spent, elapsed
-
-
 @pytest.fixture
 def logs():
     """Yield a folder to which any user can write; pytest's own folders belong to root."""
@@ -170,8 +102,9 @@ def logs():
 def test_a_user_without_a_group_gets_nodes_that_are_stopped_and_continued(
     logs, namespaces, environment, linked
 ):
-    how = (logs, namespaces, environment)
-    seen = when_quiet(lambda: with_free_cores(as_user("share", *how)["nodes"]))
+    seen = when_quiet(
+        lambda: with_free_cores(as_user("share", logs, namespaces, **environment))["nodes"]
+    )
     assert [node["kind"] for node in seen] == ["emulated soft"] * 2
     for node in seen:
         assert node["held"] == pytest.approx(0.2, rel=0.1)
@@ -189,8 +122,7 @@ def test_a_user_without_namespaces_is_told_why_and_nothing_listens():
 @NEEDS_ROOT
 def test_a_user_who_accepts_open_ports_needs_no_namespaces():
     accepted = {namespace.SHARED_NETWORK: "yes"}
-    told = as_user("shared", namespaces="0", environment=accepted)
+    told = as_user("shared", namespaces="0", **accepted)
     assert told == {"private": False, "heard": "hello"}
     for other in ("", "no", "1"):
-        refused = {namespace.SHARED_NETWORK: other}
-        assert as_user("refused", namespaces="0", environment=refused)
+        assert as_user("refused", namespaces="0", **{namespace.SHARED_NETWORK: other})

@@ -29,9 +29,9 @@ COMMAND = [sys.executable, "-c", HOLD, f"{__name__} {os.getpid()}"]
 WAITING = "another cell is being measured on this machine; waiting for it ("
 
 
-def start(*arguments):
+def start(*arguments, command=COMMAND):
     return subprocess.Popen(
-        [*COMMAND, *arguments],
+        [*command, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -63,12 +63,7 @@ def test_one_that_waits_ends_with_its_parent():
     parent_code = f"import subprocess; subprocess.Popen({COMMAND!r}).wait()"
     with start() as holder:
         assert holder.stdout.readline() == "mine after 0.0\n"
-        with subprocess.Popen(
-            [sys.executable, "-c", parent_code],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as parent:
+        with start(command=[sys.executable, "-c", parent_code]) as parent:
             assert parent.stdout.readline().startswith(WAITING)
             (waiter,) = psutil.Process(parent.pid).children()
             parent.kill()

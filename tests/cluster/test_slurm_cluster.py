@@ -47,13 +47,6 @@ def start(inside, project, *command: str):
     return projects.start(project, *inside("salloc", "-Q", "-N2", *command, at=project))
 
 
-def begun(inside, project, out: str):
-    """Start a long cell; return its process and its job id once its workers run."""
-    run = start(inside, project, *measure(LONG, out))
-    wait_until(lambda: len(ssh_hosts.agents(project)) >= 6, 120, run)
-    return run, slurm_nodes.said(inside, "squeue", "-h", "-o", "%A").strip()
-
-
 def check(record, name: str) -> None:
     assert (record.status, record.cell.cluster.kind, record.kind) == ("ok", "slurm", "measured")
     assert record.cell.cluster.label == name
@@ -126,7 +119,9 @@ def test_snakemake_submits_a_cell_as_a_job(project, inside):
 
 
 def test_a_job_out_of_time_says_so_and_the_cell_can_be_measured_in_another(project, inside):
-    run, job = begun(inside, project, "ended.json")
+    run = start(inside, project, *measure(LONG, "ended.json"))
+    wait_until(lambda: len(ssh_hosts.agents(project)) >= 6, 120, run)
+    job = slurm_nodes.said(inside, "squeue", "-h", "-o", "%A").strip()
     slurm_nodes.said(inside, "scontrol", "update", f"JobId={job}", "EndTime=now+1")
     said = projects.finish(run, 2)
     assert f"nodewise: the Slurm job {job} has ended (" in said

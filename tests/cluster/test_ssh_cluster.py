@@ -112,19 +112,6 @@ def test_a_model_of_several_files_with_callbacks_is_measured_on_two_hosts_and_no
     wait_until(lambda: not ssh_hosts.agents(tmp_path / "there"))
 
 
-def mistakes(hosts: Path, folder: Path) -> str:
-    """Return a client configuration that cannot connect to these hosts."""
-    other = ssh_hosts.key(folder / "other")
-    public = other.with_suffix(".pub").read_text()
-    (folder / "known").write_text(f"[{ssh_hosts.GATEWAY}]:2022 {public}")
-    at = f"HostName {ssh_hosts.GATEWAY}"
-    return (
-        f"Host wrong\n {at}\n IdentityFile {other}\n"
-        f"Host changed\n {at}\n UserKnownHostsFile {folder / 'known'}\n"
-        f"Host nobody\n HostName {ssh_hosts.NOBODY}\n ConnectTimeout 2\n"
-    ) + hosts.read_text().replace("IdentityFile", "Match !originalhost wrong\n IdentityFile")
-
-
 def examined(settings: str) -> list[str]:
     """Return the reasons why hosts of a cluster cannot be used."""
     hosts = Ssh.model_validate(yaml.safe_load(settings))
@@ -144,8 +131,17 @@ def mounted(hosts: Path, name: str, *what: str) -> Iterator[None]:
 
 
 def test_what_is_wrong_with_a_host_is_the_reason_and_names_its_label(project, hosts, tmp_path):
+    other, known = ssh_hosts.key(tmp_path / "other"), tmp_path / "known"
+    known.write_text(f"[{ssh_hosts.GATEWAY}]:2022 {other.with_suffix('.pub').read_text()}")
+    at = f"HostName {ssh_hosts.GATEWAY}"
+    mistakes = (
+        f"Host wrong\n {at}\n IdentityFile {other}\n"
+        f"Host changed\n {at}\n UserKnownHostsFile {known}\n"
+        f"Host nobody\n HostName {ssh_hosts.NOBODY}\n ConnectTimeout 2\n"
+    )
+    right = hosts.read_text().replace("IdentityFile", "Match !originalhost wrong\n IdentityFile")
     client = tmp_path / "client"
-    client.write_text(mistakes(hosts, tmp_path))
+    client.write_text(mistakes + right)
     said = examined(cluster(client, tmp_path / "there", "wrong", "changed", "nobody"))
     assert len(said) == 3
     assert said[0].startswith("node1: root@node1: Permission denied")
@@ -177,19 +173,15 @@ def test_doctor_examines_each_host(project, hosts, tmp_path):
     assert all(": has no no/python; run there: cd " in line for line in missing)
 
 
-def write_study(project: Path, name: str, settings: dict) -> None:
-    """Write a study that needs two hosts."""
-    study = yaml.safe_load((project / "config/smoke.yaml").read_text())
-    del study["experiments"]["smoke_steps"]
-    study |= {"name": name, "cluster": settings}
-    (project / f"{name}.yaml").write_text(yaml.safe_dump(study))
-
-
 def test_the_links_between_hosts_are_calibrated_and_name_no_host(project, hosts, tmp_path):
     there = tmp_path / "there"
     settings = yaml.safe_load(cluster(hosts, there, "one", "two", "three", name="the hosts"))
     settings["hosts"][1] = {"host": "two", "label": "the second"}
-    write_study(project, "linked", settings)
+    study = yaml.safe_load((project / "config/smoke.yaml").read_text())
+    del study["experiments"]["smoke_steps"]  # the others need two hosts
+    (project / "linked.yaml").write_text(
+        yaml.safe_dump(study | {"name": "linked", "cluster": settings})
+    )
     words = ("nodewise", "calibrate", "--config", "linked.yaml", "--repeats", "1")
     run = projects.start(project, *words)
     with ssh_hosts.limited(f"{PREFIX}2", RATE_MBIT):

@@ -6,8 +6,7 @@ The cells run on emulated nodes, with the real commands, in a copy of the projec
 import os
 import shutil
 import signal
-import subprocess
-import sys
+import socket
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,18 +15,11 @@ import psutil
 import pytest
 
 import projects
-from make_horovod import make_horovod
-from nodewise.cluster import cgroup
+from local_job import build_library
+from nodewise.cluster import cgroup, lock
 from nodewise.results.record import Record, read_record
 from nodewise.strategies.horovod import build as horovod_build
-from traces import (
-    GONE_WITHIN_S,
-    assert_gone,
-    needs_emulated_nodes,
-    slower,
-    traces,
-    workers_in_timed_steps,
-)
+from traces import GONE_WITHIN_S, assert_gone, needs_emulated_nodes, processes, slower, traces
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, needs_emulated_nodes]
 
@@ -38,20 +30,9 @@ RECORD = f"results/leftovers/records/{CELL.format(RING)}.json"
 DATASET = "results/datasets/fashion_mnist/manifest.json"
 ENDLESS, SHORT = 1_000_000, 3
 
-# This is appended to the model file: each worker prints when it builds the model.
-TELLING = """
-import os as _os
 
-_build = build
-
-
-def build():
-    print("building in", _os.getpid(), flush=True)
-    return _build()
-"""
-
-
-def study(steps: int, time_limit_s: float) -> dict:
+def declare(project: Path, steps: int) -> None:
+    """Declare a study of cells with so many steps."""
     small = projects.small_study(
         {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 100}},
         name="leftovers",
@@ -60,23 +41,25 @@ def study(steps: int, time_limit_s: float) -> dict:
         batches=[32],
         extent={"warmup_steps": 1, "steps": steps, "split_steps": 0},
     )
-    return small | {"cell_time_limit_s": time_limit_s}
+    projects.write_study(project, small | {"cell_time_limit_s": 60})
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """Return a copy of the project with its dataset prepared."""
     project = projects.copy(tmp_path_factory.mktemp("leftovers") / "project")
-    projects.write_study(project, study(SHORT, 60))
+    declare(project, SHORT)
     projects.snakemake(project, DATASET)
     return project
 
 
 @pytest.fixture
-def project(prepared, tmp_path):
+def project(prepared, tmp_path, monkeypatch):
     """Yield a fresh copy with an endless cell; check afterwards that nothing is left."""
     project = Path(shutil.copytree(prepared, tmp_path / "project", symlinks=True))
     declare(project, ENDLESS)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))  # of all that runs in the copy
     before = traces(str(project))
     yield project
     assert_nothing_left(project, before)
@@ -84,38 +67,19 @@ def project(prepared, tmp_path):
 
 def assert_nothing_left(project: Path, before: dict[str, set[str]]) -> None:
     assert_gone(before, str(project))
+    hidden = {path.name for path in (project / "results").rglob(".*")}
     # A killed writer may leave its temporary file, which nothing reads.
-    assert {name for name in hidden(project) if not name.endswith(".tmp")} <= {".lock"}
-
-
-def declare(project: Path, steps: int, time_limit_s: float = 60) -> None:
-    projects.write_study(project, study(steps, time_limit_s))
-
-
-def temporary(project: Path) -> Path:
-    """Return the folder for temporary files of processes that run in `project`."""
-    folder = project.with_name("temporary")
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-def hidden(project: Path) -> set[str]:
-    """Return the names of hidden files below the results."""
-    return {path.name for path in (project / "results").rglob(".*")}
-
-
-def start(project: Path, *command: str):
-    return projects.start(project, *command, TMPDIR=str(temporary(project)))
+    assert {name for name in hidden if not name.endswith(".tmp")} <= {".lock"}
 
 
 def measure(project: Path, strategy: str, built: bool = True):
     """Start measuring the cell of a strategy by hand, with Horovod if it needs that."""
     library = project / horovod_build.FOLDER
     if strategy == HOROVOD and built:
-        make_horovod()
+        build_library(strategy)
         library.symlink_to(horovod_build.FOLDER.absolute())
     what = ("measure-cell", CELL.format(strategy), "--config", projects.CONFIG)
-    return start(project, "nodewise", *what)
+    return projects.start(project, "nodewise", *what)
 
 
 def finish(project: Path, run, strategy: str = RING) -> Record:
@@ -124,23 +88,24 @@ def finish(project: Path, run, strategy: str = RING) -> Record:
 
 
 def workers(project: Path) -> list[psutil.Process]:
-    return workers_in_timed_steps(str(project), NODES, projects.TIMEOUT_S)
-
-
-HOLD = """
-from nodewise.cluster.lock import exclusive_machine
-with exclusive_machine():
-    print("held", flush=True)
-    input()
-"""
+    """Wait until the nodes train with limited CPU shares, and return their workers by rank."""
+    deadline = time.monotonic() + projects.TIMEOUT_S
+    while time.monotonic() < deadline:
+        time.sleep(0.2)
+        ours = {process.pid for process in processes(str(project))}
+        for folder in cgroup.find_base().glob("nodewise-*"):
+            if int(folder.name.split("-")[1]) in ours and cgroup.quota_of(folder / "node~0"):
+                time.sleep(1)  # the warm-up is one step
+                files = [folder / f"node~{rank}/cgroup.procs" for rank in range(NODES)]
+                return [psutil.Process(int(file.read_text())) for file in files]
+    raise AssertionError("no cell was held to its share")
 
 
 def test_a_cell_waits_for_another_on_this_machine_succeeds_and_leaves_nothing(project):
     declare(project, SHORT)
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout.readline() == "held\n"
+    with socket.socket(socket.AF_UNIX) as another:
+        while not lock._bound(another):
+            time.sleep(0.2)
         run = measure(project, RING)
         said = run.stdout.readline()
         while "waiting for it" not in said:
@@ -149,7 +114,6 @@ def test_a_cell_waits_for_another_on_this_machine_succeeds_and_leaves_nothing(pr
         time.sleep(1)
         assert not list(cgroup.find_base().glob(f"nodewise-{run.pid}"))  # It has no node yet.
         released = datetime.now(UTC)
-        holder.communicate("\n")
     record = finish(project, run)
     assert record.status == "ok" and record.started_at >= released, record.failure
 
@@ -178,21 +142,17 @@ def test_without_horovod_a_cell_is_refused_and_says_what_would_permit_it(project
 
 @pytest.mark.parametrize("strategy", [RING, MPI, HOROVOD])
 def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project, strategy):
-    model = project / "models/fashion_mlp.py"
-    model.write_text(model.read_text() + TELLING)
     run = measure(project, strategy)
-    killed = workers(project)[2]
-    killed.kill()
+    workers(project)[2].kill()
     began = time.monotonic()
     failure = finish(project, run, strategy).failure
     assert time.monotonic() - began < 15 * slower()
     assert (failure.rank, failure.reason) == (2, "rank 2: killed by SIGKILL")
-    assert f"building in {killed.pid}" in failure.log_tail
 
 
 def test_a_killed_snakemake_takes_everything_along_and_the_next_run_succeeds(project):
     before = traces(str(project))
-    run = projects.start_snakemake(project, RECORD, TMPDIR=str(temporary(project)))
+    run = projects.start_snakemake(project, RECORD)
     workers(project)
     run.kill()
     run.communicate(timeout=GONE_WITHIN_S)
@@ -200,14 +160,14 @@ def test_a_killed_snakemake_takes_everything_along_and_the_next_run_succeeds(pro
     projects.snakemake(project, "--unlock")
     assert_nothing_left(project, before)
     declare(project, SHORT)
-    projects.snakemake(project, RECORD, TMPDIR=str(temporary(project)))
+    projects.snakemake(project, RECORD)
     assert read_record(project / RECORD).status == "ok"
-    assert not list(temporary(project).iterdir())
+    assert not list(project.with_name("temporary").iterdir())
 
 
 def test_ctrl_c_ends_a_launcher_that_hangs_and_all_of_its_cell(project):
     command = ("snakemake", "--configfile", projects.CONFIG, "--cores", "all", RECORD)
-    run = start(project, "setsid", *command)  # a separate process group, as in a terminal
+    run = projects.start(project, "setsid", *command)  # a separate process group, as in a terminal
     forkserver = workers(project)[0].parent()
     forkserver.parent().suspend()
     os.killpg(run.pid, signal.SIGINT)

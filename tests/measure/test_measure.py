@@ -93,4 +93,5 @@ def test_a_cell_that_fails_is_recorded_and_exit_code_1(project, name, shape, rat
     record = read_record(project / f"{name}.json")
     assert (record.status, record.failure.rank) == ("failed", rank)
     assert reason in record.failure.reason and record.failure.reason in said
+    assert rank is None or any(reason in line for line in record.failure.log_tail)
     assert "Traceback" not in said
