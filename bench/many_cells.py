@@ -80,7 +80,7 @@ def simulated(base: Record, cell: Cell) -> Record:
     steps = [round(one * times) for one in worker["step_us"]][: cell.extent.steps]
     worker |= {
         "step_us": steps,
-        "input_us": worker["input_us"][: len(steps)],
+        "input_us": worker["input_us"] * len(steps) // len(worker["step_us"]),
         "elapsed_s": sum(steps) / 1e6,
     }
     epoch = base.result.epochs[0].model_dump() | {"steps": len(steps), "seconds": sum(steps) / 1e6}

@@ -87,7 +87,7 @@ def record(of: Cell, *, origin: str = "official", cpu: str = "Synthetic CPU") ->
             "rank": rank,
             "shard_examples": EXAMPLES // of.nodes,
             "step_us": np.round(times * 1e6 * rng.normal(1, 0.002, steps)).astype(int).tolist(),
-            "input_us": np.round(times * 1e6 * 0.004).astype(int).tolist(),
+            "input_us": int(np.round(times * 1e6 * 0.004).sum()),
             "elapsed_s": float(times.sum()),
             "cpu_s": float(times.sum() * 0.9),
             "bytes_sent": sent,

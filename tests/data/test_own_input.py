@@ -1,7 +1,6 @@
 """A user's own pipeline feeds the workers as `fit` would divide it; waiting for it is timed."""
 
 import itertools
-import statistics
 
 import pytest
 
@@ -114,4 +113,4 @@ def test_waiting_for_a_slow_pipeline_is_the_input_of_a_step(project, strategy, n
     record = read_record(project / f"{strategy}.json")
     assert record.cell.input == "own"
     for worker in record.result.workers:
-        assert statistics.median(worker.input_us) > 15_000  # of 20 ms, less what is computed
+        assert worker.input_us > 40 * 15_000  # of 20 ms a step, less what is computed

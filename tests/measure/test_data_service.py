@@ -83,6 +83,6 @@ def test_a_cell_is_fed_by_nodes_of_their_own(project):
     assert len(measured.result.workers) == 2
     for worker in measured.result.workers:
         assert worker.shard_examples == 0
-        assert min(worker.input_us) > 0
+        assert worker.input_us > 0
         # A worker receives what it trains on over a connection.
         assert worker.bytes_received > 6 * 64 * 28 * 28 / 4

@@ -66,7 +66,7 @@ def test_bytes_still_queued_when_the_last_step_returns_count_and_those_of_a_paus
         watch.stop()
     seen = watch.result()
     assert seen["bytes_sent"] == 2 * STEPS * SENT_PER_STEP
-    assert len(seen["input_us"]) == len(seen["step_us"]) == 2 * STEPS
+    assert len(seen["step_us"]) == 2 * STEPS
     assert sum(seen["step_us"]) / 1e6 <= seen["elapsed_s"] < sum(seen["step_us"]) / 1e6 + 1
 
 
@@ -129,7 +129,7 @@ def test_steps_trained_at_once_are_counted_one_by_one():
     epoch = watch.train(iter(()), STEPS)
     seen = watch.result()
     assert seen["step_us"] == [30_000_000, 40_000_000, 500_000]
-    assert seen["input_us"] == [100_000, 200_000, 0]
+    assert seen["input_us"] == 300_000
     assert (epoch["steps"], epoch["logs"]) == (STEPS, {"loss": 5.0})
     (first,) = sent
     assert first["event"] == "first_step"

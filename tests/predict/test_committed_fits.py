@@ -36,7 +36,7 @@ def test_natural_images_is_found_and_explained(results):
 # --- what is known of links is respected ---
 
 FEW_PERCENT = 1.035
-MESSAGES_S = 1.5e-3  # software per message, above the configured latency
+MESSAGES_S = 2e-3  # software per message, above the configured latency; most with JAX
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import pytest
 import make_records as make
 from nodewise.predict.similar_curves import PUBLISHED, read_published
 from nodewise.predict.steps_to_accuracy import published_laws
-from nodewise.report import evidence
 from nodewise.report.context import read_context
 from nodewise.report.pages import PAGES, home
 from nodewise.report.published_rows import SLOW, continued, forecasts, scaling
@@ -72,9 +71,7 @@ def test_the_study_is_told_by_its_largest_and_smallest_batch_with_time_to_accura
     assert "How soon the nodes reach an accuracy is not known" in text
 
 
-def test_no_number_on_home_is_of_two_launches_of_a_crowded_machine_or_superseded(
-    tmp_path, monkeypatch
-):
+def test_no_number_on_home_is_of_two_launches_or_of_a_crowded_machine(tmp_path):
     crowded = make.launches(n=(3,))  # on two cores
     make.write_study(tmp_path, [*make.launches(n=(1, 2), repeats=2), *crowded])
     assert page_of(tmp_path, "home").context["study"] is None
@@ -83,11 +80,6 @@ def test_no_number_on_home_is_of_two_launches_of_a_crowded_machine_or_superseded
     assert "\nnodewise missing --config FILE --cautions --forget\nsnakemake --cores all" in text
     (best,) = page_of(tmp_path, "home").context["unsure"]["best"]
     assert (best["nodes"], best["needs"]) == (2, "at least three launches of each point")
-
-    make.write_study(tmp_path, make.launches(n=(1, 2)))
-    assert page_of(tmp_path, "home").context["study"]
-    monkeypatch.setattr(evidence, "CURRENT_SINCE", pd.Timestamp(make.START) + pd.Timedelta("1D"))
-    assert page_of(tmp_path, "home").context["study"] is None
 
 
 def test_only_points_that_differ_in_nothing_but_the_link_say_what_a_link_does(tmp_path):

@@ -55,7 +55,7 @@ WORKER = "result.workers[0]"
         ({"status": "refused", "failure": FAILURE}, "the file: "),
         ({"data": None}, "the file: "),
         ({"cell.nodes": 2}, ""),
-        ({f"{WORKER}.input_us": [1]}, f"{WORKER}: "),
+        ({f"{WORKER}.input_us": ["a"]}, f"{WORKER}.input_us: "),
         ({f"{WORKER}.rank": 1}, f"{WORKER}: "),
         ({f"{WORKER}.split.compute_us": [1, 2, 3]}, f"{WORKER}.split: "),
         ({"result.epochs[0].steps": 3}, f"{WORKER}: "),
@@ -92,6 +92,11 @@ def test_a_calibration_of_zeros_is_refused(tmp_path, field):
     path.write_text(re.sub(rf'("{field}": ?)[\d.e-]+', r"\g<1>0.0", measured.read_text()))
     said = user_error(read_calibration, path)
     assert f".{field}: 0.0 is not allowed, must be more than 0" in said
+
+
+def test_older_records_have_the_input_of_each_step():
+    record = Record.model_validate_json(with_changes({f"{WORKER}.input_us": [1, 2, 4]}))
+    assert record.result.workers[0].input_us == 7
 
 
 def test_a_failed_cell_is_a_record_too_whose_reason_is_one_line_without_control_characters():

@@ -126,8 +126,8 @@ def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):
     record = make.record(make.cell(n=2, batch=100))
     times = ([10_000, 20_000, 30_000, 40_000], [12_000, 20_000, 34_000, 40_000])
     seen = [
-        {"step_us": times[0], "input_us": [500] * 4, "elapsed_s": 0.11, "bytes_sent": 4000},
-        {"step_us": times[1], "input_us": [700] * 4, "elapsed_s": 0.12, "bytes_sent": 8000},
+        {"step_us": times[0], "input_us": 2000, "elapsed_s": 0.11, "bytes_sent": 4000},
+        {"step_us": times[1], "input_us": 2800, "elapsed_s": 0.12, "bytes_sent": 8000},
     ]
     workers = [
         worker.model_dump() | values

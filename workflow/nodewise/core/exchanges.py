@@ -171,7 +171,7 @@ RING = Exchange(
     formula="2(n − 1)/n · S",
     traffic=all_reduce,
     law="ring",
-    hidden_share=0.0,
+    hidden_share=0.2,
 )
 STAR = Exchange(name="star", formula="2(n − 1)/n · S", traffic=_driver, law="star")
 DEVICES = Exchange(

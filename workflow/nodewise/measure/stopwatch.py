@@ -36,7 +36,7 @@ class Stopwatch:
     ) -> None:
         self._strategy, self._send, self._expected_steps = strategy, send, expected_steps
         self._step_us: list[int] = []
-        self._input_us: list[int] = []
+        self._input_us = 0
         self._clocks = np.zeros(2)  # seconds and CPU seconds
         self._bytes = np.zeros(3, np.int64)  # sent, received and retransmitted
         self._progress_at = time.perf_counter()
@@ -68,7 +68,7 @@ class Stopwatch:
                 self._send({"event": "first_step", "at": time.monotonic() - sum(done.step_s[1:])})
             logs = done.logs
             self._step_us += [round(seconds * 1e6) for seconds in done.step_s]
-            self._input_us += [round(seconds * 1e6) for seconds in done.input_s]
+            self._input_us += sum(round(seconds * 1e6) for seconds in done.input_s)
             if now - self._progress_at > _PROGRESS_S:
                 self._progress_at = now
                 self._send({"progress": len(self._step_us) / self._expected_steps})

@@ -52,7 +52,7 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
             scatter=DISTURBED if cautions else 0.0,
             cautions=cautions,
             input_share=max(
-                sum(worker.input_us) / max(1, sum(worker.step_us))
+                worker.input_us / max(1, sum(worker.step_us))
                 for worker in read_record(path).result.workers  # type: ignore[union-attr]
             ),
         )

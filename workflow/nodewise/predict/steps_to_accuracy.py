@@ -169,8 +169,9 @@ def updates_exactly(rows: pd.DataFrame) -> "pd.Series[bool]":
 def fit_counted(global_batch: ArrayLike, examples: ArrayLike) -> StepsToAccuracy:
     """Fit the law to the examples of runs until an accuracy was reached.
 
-    All critical batches and scatters of the grid count as much as they are likely. The arguments
-    have shape (runs,); there are two global batches or more.
+    The best values are the most likely ones of the grid. In the draws, all critical batches and
+    scatters count as much as they are likely. The arguments have shape (runs,); there are two
+    global batches or more.
     """
     batch, logs, error = _by_batch(global_batch, examples)
     rest = logs[:, None] - np.log1p(batch[:, None] / np.exp(_CRITICAL))  # (batches, critical)
@@ -187,9 +188,10 @@ def fit_counted(global_batch: ArrayLike, examples: ArrayLike) -> StepsToAccuracy
     scatter, critical = np.unravel_index(np.searchsorted(share.cumsum(), places), share.shape)
     off, tuned = rng.standard_normal((2, DRAWS))
     least = np.exp(level[scatter, critical] + off / np.sqrt(total[scatter, 0]))
-    drawn = np.column_stack([least / np.exp(_CRITICAL[critical]), least])
-    best = np.median(drawn, axis=0)
-    return StepsToAccuracy(np.vstack([best, drawn]), np.append(0, _SCATTER[scatter] * tuned))
+    best = np.unravel_index(likely.argmin(), likely.shape)
+    critical, least = np.append(best[1], critical), np.append(np.exp(level[best]), least)
+    coefficients = np.column_stack([least / np.exp(_CRITICAL[critical]), least])
+    return StepsToAccuracy(coefficients, np.append(0, _SCATTER[scatter] * tuned))
 
 
 def _by_batch(global_batch: ArrayLike, examples: ArrayLike) -> tuple[Floats, Floats, Floats]:

@@ -14,9 +14,6 @@ from nodewise.results.comparisons import never_wait
 from nodewise.results.queries import Tables
 from nodewise.study.experiment import EVIDENCE_REPEATS
 
-CURRENT_SINCE = pd.Timestamp("2026-11-22T23:00Z")
-"""Cells that started earlier are superseded: workers gave freed memory back, and convolutions did
-without oneDNN on some processors. Their points still count on all pages but Home."""
 LAUNCHES = EVIDENCE_REPEATS
 SETTLED = 0.01
 """A training has settled if its accuracy changed by less than this in the last third of epochs.

@@ -274,7 +274,7 @@ def _measured(record: Record, result: Measurement, watts_per_core: float) -> dic
         "epochs": len(result.epochs),
         "step_time_s": step_time,
         "step_time_median_s": np.median(_mean_s(w.step_us for w in result.workers)) * share,
-        "input_s": np.mean([sum(w.input_us) for w in result.workers]) / result.steps / 1e6 * share,
+        "input_s": np.mean([w.input_us for w in result.workers]) / result.steps / 1e6 * share,
         "examples_per_s": cell.global_batch / step_time if step_time else np.nan,
         "epoch_time_s": step_time * result.steps_per_epoch,
         "train_time_s": result.elapsed_s * share,

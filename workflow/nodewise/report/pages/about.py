@@ -72,7 +72,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "blocks": quiet_thresholds.MAX_BLOCKS,
         "flagged": int((cells["flags"] != "").sum()),
         "cells": len(cells),
-        "superseded": int((cells["started_at"] < evidence.CURRENT_SINCE).sum()),
         "forecast_constants": table(_forecast_constants(), _CONSTANTS),
         "tcp": [data(1e9 * rate, "B/s") for rate in _range(*clusters["tcp"]).values()],
         "latencies": [

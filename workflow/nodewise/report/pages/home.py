@@ -76,16 +76,13 @@ def _judged() -> pd.DataFrame:
 
 
 def _counted(study: ReportContext) -> pd.DataFrame:
-    """Return the points on several nodes that count as evidence and that nothing supersedes.
+    """Return the points on several nodes that count as evidence.
 
     Only strategies that sum the gradients of all nodes in every step are considered, because an
     example contributes less with other strategies.
     """
     rows = study.compared
-    counts = (rows["lacks"] == "") & comparisons.sum_gradients(rows)
-    cells = study.tables["cells"]
-    current = cells.loc[cells["started_at"] >= evidence.CURRENT_SINCE, "cell_id"]
-    return rows[counts & rows["cell_id"].isin(current) & rows["cell_id_one"].isin(current)]
+    return rows[(rows["lacks"] == "") & comparisons.sum_gradients(rows)]
 
 
 def _study(study: ReportContext) -> dict[str, Any] | None:
@@ -125,7 +122,7 @@ def _unsure(study: ReportContext) -> dict[str, Any]:
             | {
                 "model": study.model_title(one["model"]),
                 "cluster": node_in_words(one["cluster"]),
-                "needs": evidence.lacks_in_words(one["lacks"]) or "cells of this version",
+                "needs": evidence.lacks_in_words(one["lacks"]),
             }
             for one in best
         ],

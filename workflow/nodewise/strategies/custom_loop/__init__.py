@@ -1,7 +1,5 @@
 """Synchronous data parallelism with a training loop in one graph, for little overhead per step."""
 
-from dataclasses import replace
-
 from nodewise.core.exchanges import RING
 from nodewise.strategies.declaration import STRATEGIES, Declaration
 
@@ -11,6 +9,6 @@ STRATEGIES.add(
         module=__name__,
         title="Custom training loop, ring all-reduce",
         max_nodes=64,
-        exchange=replace(RING, hidden_share=0.2),
+        exchange=RING,
     ),
 )

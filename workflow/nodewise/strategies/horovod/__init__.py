@@ -1,7 +1,5 @@
 """Horovod: its all-reduce sums the gradients of all workers."""
 
-from dataclasses import replace
-
 from nodewise.core.exchanges import RING
 from nodewise.strategies.declaration import STRATEGIES, Declaration, Library
 from nodewise.strategies.horovod import build
@@ -12,7 +10,7 @@ STRATEGIES.add(
         module=__name__,
         title="Horovod, ring all-reduce (Gloo)",
         max_nodes=64,
-        exchange=replace(RING, hidden_share=0.2),
+        exchange=RING,
         needs="Horovod, built from its source",
         packages=("horovod",),
         library=Library(folder=build.FOLDER, why_missing=build.missing),
