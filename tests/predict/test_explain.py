@@ -196,7 +196,10 @@ def test_numbers_are_read_as_they_are_posted(text, clock, value):
     assert (posted.clock, posted.value) == (clock, pytest.approx(value))
 
 
-@pytest.mark.parametrize("text", ["", "fast", "120", "0 ms", "3 apples/pear/s", "-5ms", "1e99 s"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "fast", "120", "0 ms", "3 apples/pear/s", "-5ms", "1e99 s", "12,5 images/s", "120 "],
+)
 def test_a_number_that_cannot_be_read_is_refused(text):
     assert "--one" in user_error(read_number, "--one", text, 4)
 

@@ -140,11 +140,11 @@ def _measured(asked: Mapping[str, Any]) -> "Training":
     from nodewise.predict.cluster_steps import Training
     from nodewise.predict.forecast import read_training
 
-    sources = ("step_time", "throughput", "given", "model")
-    step_s, rate, file, model = (asked[name] for name in sources)
-    if [step_s, rate, file, model].count(None) != len(sources) - 1:
+    given = [asked[name] for name in ("step_time", "throughput", "given", "model")]
+    if given.count(None) != len(given) - 1:
         raise UserError("give one of --step-time, --throughput, --given and --model")
-    dataset, batch, devices = asked["dataset"], asked["batch"], asked["given_devices"]
+    (step_s, rate, file, model), dataset, batch = given, asked["dataset"], asked["batch"]
+    devices = asked["given_devices"]
     if dataset and not model:
         raise UserError("--dataset: has no effect without --model")
     if file is not None:

@@ -200,8 +200,7 @@ def best_nodes(
         options.print_json(
             [
                 {"curve": name, "job": one.job.name, "units": one.job.units, "answer": sentence}
-                | {"best": {aim: n for n, aims in one.best_for.items() for aim in aims}}
-                | {"nodes": one.rows()}
+                | {"best": one.best_for, "nodes": one.rows()}
                 for name, one, sentence in found
             ]
         )

@@ -26,17 +26,12 @@ def job_of(asked: Mapping[str, Any]) -> Job:
     Raises:
         UserError: a price or a duration cannot be read, or a value is not allowed.
     """
-    counts = parse_counts(asked.get("samples_to_target"))
-    price, currency = parse_price(asked["price"])
     names = ("examples", "epochs", "budget", "watts")
     told: dict[str, Any] = {name: asked.get(name) for name in names}
-    return Job(
-        **told,
-        steps=law_of(asked.get("converges_like"), counts),
-        price=price,
-        currency=currency,
-        deadline_s=parse_deadline(asked.get("deadline")),
-    )
+    price, currency = parse_price(asked["price"])
+    steps = law_of(asked.get("converges_like"), parse_counts(asked.get("samples_to_target")))
+    deadline_s = parse_deadline(asked.get("deadline"))
+    return Job(**told, steps=steps, price=price, currency=currency, deadline_s=deadline_s)
 
 
 def print_target(job: Job, converges_like: str | None) -> None:
@@ -110,15 +105,12 @@ def print_standing(found: Standing | None, name: str = "") -> None:
 
 
 def print_answers(answers: Answers, nodes: Collection[int] = ()) -> None:
-    """Print the answers on these numbers of nodes.
-
-    By default, they are the powers of two, the last and the best ones, marked as such.
-    """
+    """Print the answers on numbers of nodes; by default powers of two, the last and the best."""
     best, last = {} if nodes else answers.best_for, int(answers.nodes[-1])
-    shown = set(nodes) or {*best, last, *(2**i for i in range(last.bit_length()))}
+    shown = set(nodes) or {*best.values(), last, *(2**i for i in range(last.bit_length()))}
     print_table(
         _answer(row, answers.job)
-        | {"Best": ", ".join(TITLES[name] for name in best.get(row["nodes"], []))}
+        | {"Best": ", ".join(TITLES[name] for name, n in best.items() if n == row["nodes"])}
         | {"Kind": row["kind"]}
         for row in answers.rows()
         if row["nodes"] in shown
@@ -127,8 +119,7 @@ def print_answers(answers: Answers, nodes: Collection[int] = ()) -> None:
 
 def print_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> None:
     """Print the rows of `compare_machines`, whose machines have prices, and which is best."""
-    currency = rows[0]["currency"]
-    priced = replace(job, price=1.0, currency=currency, node="device")
+    priced = replace(job, price=1.0, currency=rows[0]["currency"], node="device")
     print_table(
         {"Machines": f"{row['machines']} × {row['machine']}"}
         | _answer({**row, **{name: row[other] for name, other in _OF_FORECAST.items()}}, priced)
@@ -141,7 +132,7 @@ def print_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> None:
         return
     goal = "fastest" if job.budget and not job.deadline_s else "cheapest"
     sure = f", chance {write_chance(best['chance'])}" if job.deadline_s or job.budget else ""
-    told = f"{write_duration(best['time'])}, {write_plain(best['cost'])} {currency}{sure}"
+    told = f"{write_duration(best['time'])}, {write_plain(best['cost'])} {priced.currency}{sure}"
     typer.echo(f"{best['machines']} × {best['machine']} is the {goal}: {told}.")
 
 

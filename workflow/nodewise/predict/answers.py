@@ -212,13 +212,10 @@ class Answers:
         return int(np.argmax(values <= least + _ALIKE * np.abs(least)))
 
     @cached_property
-    def best_for(self) -> dict[int, list[str]]:
-        """The objectives for which a number of nodes is the best, by this number."""
-        found: dict[int, list[str]] = {}
-        for objective in self.job.objectives:
-            if (at := self.best(objective)) is not None:
-                found.setdefault(int(self.nodes[at]), []).append(objective)
-        return found
+    def best_for(self) -> dict[str, int]:
+        """The best number of nodes for each objective that has one."""
+        found = {name: self.best(name) for name in self.job.objectives}
+        return {name: int(self.nodes[at]) for name, at in found.items() if at is not None}
 
     @cached_property
     def table(self) -> pd.DataFrame:

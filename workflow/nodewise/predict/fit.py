@@ -317,7 +317,8 @@ class _Problem:
         chance = np.hstack([chance, rng.standard_normal((draws, len(y)))])
         q, r = np.linalg.qr(matrix * weights[:, None] ** 0.5)
         sides = (chance + (matrix @ y - residuals) * weights**0.5) @ q
-        return np.array([nnls(r, side)[0] for side in sides]).reshape(draws, len(y))
+        most = 100 * len(y)  # passes; it ends after a few
+        return np.array([nnls(r, one, maxiter=most)[0] for one in sides]).reshape(draws, len(y))
 
 
 def _rows_of(law: Law, coefficients: Sequence[Coefficient], points: Points) -> NDArray[np.intp]:

@@ -15,7 +15,9 @@ from nodewise.results.curve_units import is_per_device, parse_unit
 from nodewise.results.curves import MOST_NODES
 
 UNITS = {"step_time_s": "s per step", "epoch_time_s": "s per epoch", "samples_per_s": "examples/s"}
-_NUMBER = re.compile(r"\s*(\d[\d,]*\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*(\D.*?)\s*")
+_NUMBER = re.compile(
+    r"\s*((?:\d{1,3}(?:,\d{3})+|\d+)\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*([^\s\d.,].*?)\s*"
+)
 _MOST = 1e15
 
 

@@ -189,7 +189,8 @@ def _listed(answers: Answers) -> list[dict[str, Any]]:
     return [
         row | {"best_for": ", ".join(best), "break_even": row["nodes"] == first}
         for row in answers.rows()
-        if (best := answers.best_for.get(row["nodes"], [])) or row["nodes"] in (first, *NODES)
+        if (best := [name for name, n in answers.best_for.items() if n == row["nodes"]])
+        or row["nodes"] in (first, *NODES)
     ]
 
 
