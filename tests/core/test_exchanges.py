@@ -22,7 +22,7 @@ ENTRIES = ("NONE", "RING", "STAR", "DEVICES", "SERVER", "AVERAGING", "ALL_GATHER
         ("averaging", {"period": 10}, 3, 160, 160, 0.4),
         ("averaging", {"period": "epoch"}, 3, 16, 16, 0.04),
         ("all-gather", {"method": "float16"}, 3, 1200, 1200, 4),
-        ("all-gather", {"method": "top_k"}, 3, None, 1600, 4),
+        ("all-gather", {"method": "top_k"}, 3, None, 800, 4),
         ("activations", {"micro_batches": 4}, 3, None, 1600, 4),
     ],
 )

@@ -145,10 +145,11 @@ def _averaging(job: Job) -> Traffic:
 def _all_gather(job: Job) -> Traffic:
     """Return the traffic if each node sends its message to all others.
 
-    Its size is known for half precision. For the others the plan takes the bytes of a ring.
+    Its size is known for half precision. For the others the plan takes half the bytes of a ring.
     """
+    ring = all_reduce(job)
     if job.options.get("method") != "float16":
-        return all_reduce(job)._replace(bytes_sent=None)
+        return ring._replace(bytes_sent=None, busiest_bytes=ring.busiest_bytes / 2)
     sent = (job.nodes - 1) * job.payload_bytes / 2
     return Traffic(sent, sent, 2 * (job.nodes - 1))
 
