@@ -140,11 +140,11 @@ def _measured(asked: Mapping[str, Any]) -> "Training":
     from nodewise.predict.cluster_steps import Training
     from nodewise.predict.forecast import read_training
 
-    given = [asked[name] for name in ("step_time", "throughput", "given", "model")]
-    if given.count(None) != len(given) - 1:
+    sources = ("step_time", "throughput", "given", "model")
+    step_s, rate, file, model = (asked[name] for name in sources)
+    if [step_s, rate, file, model].count(None) != len(sources) - 1:
         raise UserError("give one of --step-time, --throughput, --given and --model")
-    (step_s, rate, file, model), dataset, batch = given, asked["dataset"], asked["batch"]
-    devices = asked["given_devices"]
+    dataset, batch, devices = asked["dataset"], asked["batch"], asked["given_devices"]
     if dataset and not model:
         raise UserError("--dataset: has no effect without --model")
     if file is not None:
@@ -208,7 +208,7 @@ def explain_scaling(
 
     JSON has causes (name, probability, share of the extra time, low, high),
     decided, normal, measure, remedies (name, for, likely, value, low, high, unit,
-    gain), read, implied_gbyte_per_s, efficiency and sentence.
+    gain), read, implied_gbyte_per_s, efficiency, input_share and sentence.
 
     Example: nodewise explain --one 120ms --many 210ms --devices 4
     """

@@ -172,7 +172,7 @@ RING = Exchange(
     formula="2(n − 1)/n · S",
     traffic=all_reduce,
     law="ring",
-    hidden_share=0.2,
+    hidden_share=0.2,  # by our emulated records: nothing at small batches, half at large ones
 )
 STAR = Exchange(name="star", formula="2(n − 1)/n · S", traffic=_driver, law="star")
 DEVICES = Exchange(

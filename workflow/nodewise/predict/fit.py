@@ -155,7 +155,7 @@ def fit(
     try:
         y, noise = problem.solve()
         drawn = problem.draw(y, noise, draws)
-    except ValueError as error:  # SciPy refuses numbers that are not finite
+    except (ValueError, RuntimeError) as error:  # SciPy found numbers not finite, or gave up
         names = ", ".join(np.unique(points.model))
         raise UserError(
             f"curve {names}: no fit was found; check that its times are right"
@@ -317,8 +317,7 @@ class _Problem:
         chance = np.hstack([chance, rng.standard_normal((draws, len(y)))])
         q, r = np.linalg.qr(matrix * weights[:, None] ** 0.5)
         sides = (chance + (matrix @ y - residuals) * weights**0.5) @ q
-        most = 100 * len(y)  # passes; it ends after a few
-        return np.array([nnls(r, one, maxiter=most)[0] for one in sides]).reshape(draws, len(y))
+        return np.array([nnls(r, side)[0] for side in sides]).reshape(draws, len(y))
 
 
 def _rows_of(law: Law, coefficients: Sequence[Coefficient], points: Points) -> NDArray[np.intp]:

@@ -136,7 +136,11 @@ def _checked(content: bytes, at: int, size: int) -> bytes:
 
 
 def _scalars(event: bytes) -> Iterator[tuple[str, float]]:
-    """Yield the tag and the number of each value of an event that is one number."""
+    """Yield the tag and the number of each value of an event that is one number.
+
+    Numbers of fields: event.summary 5, summary.value 1; of a value tag 1, simple_value 2, tensor 8;
+    of a tensor dtype 1, tensor_content 4, float_val 5, double_val 6.
+    """
     for summary in _fields(event)[5]:
         for value in map(_fields, _fields(summary)[1]):
             tensor = _fields(b"".join(value[8]))
