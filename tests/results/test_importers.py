@@ -18,6 +18,7 @@ LOGS = {
     "tf_cnn_benchmarks": ("tf_cnn.txt", "resnet50", 4, 64, 256 / 1400.2),
     "horovod_benchmark": ("horovod.txt", "ResNet50", 4, 32, 32 / 145),
     "keras_console": ("keras.txt", None, None, None, 0.032),
+    "tensorflow_rates": ("estimator.txt", None, None, None, 0.08),
     "tensorboard": ("events.out.tfevents.1700000000.node", None, None, None, 0.1),
     "lightning_csv": ("metrics.csv", None, None, None, 128 / 652.8),
     "trainer_state": ("trainer_state.json", None, None, 128 / 8, 0.4),

@@ -71,11 +71,11 @@ def import_files(
 ) -> None:
     r"""Convert logs of other tools to a table for `nodewise fit`.
 
-    It recognises the output of tf_cnn_benchmarks, of Horovod's synthetic
-    benchmarks and of Keras, TensorBoard event files, metrics.csv of PyTorch
-    Lightning, trainer_state.json of Hugging Face, logs of MLPerf, and the files
-    of the callback data/templates/step_times.py. What launchers put before every
-    line is found and skipped.
+    It recognises the output of Keras, tf_cnn_benchmarks, Horovod's synthetic
+    benchmarks and TensorFlow's Estimator, TensorBoard event files, metrics.csv of
+    PyTorch Lightning, trainer_state.json of Hugging Face, logs of MLPerf, and the
+    files of the callback data/templates/step_times.py. What launchers put before
+    every line is found and skipped.
 
     --name says what names of files or folders mean, as 'run_{devices}.log' or
     '{curve}/{devices}gpu/*': {curve}, {devices}, {batch}, {global_batch} and *.

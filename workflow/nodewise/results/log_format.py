@@ -32,8 +32,9 @@ _START_BYTES = 20_000_000  # where recognition looks: libraries may write much b
 # Colours, also those whose first character was lost or replaced by a copy, and backspaces.
 _CODES = re.compile(
     r"(?:[\x1b\u241b\ufffd]|\^\[|\\(?:x1b|033|e|u001b))\[[0-?]*[ -/]*[@-~]"
-    r"|\[(?:\d{1,3}(?:;\d{1,3})*)?m|\x08|\r(?=\n)"
+    r"|\[(?:\d{1,3}(?:;\d{1,3})*)?m|\x08|(?:#010|\\b|\\u0008){2,}|\r(?=\n)"
 )
+_RETURN = re.compile(r"(?:#015|\\r)(?= *\d+/)")  # before a bar, as syslog and JSON escape it
 _THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 _NUMBERED = re.compile(r"\w*\d\w*")
 _DIGITS = 6  # of a number of devices, to which rounded batches lead
@@ -55,7 +56,7 @@ def pattern_of_user(text: str) -> "LogFormat":
         unknown = ", ".join(sorted(groups - FIELDS.keys()))
         problem = f"group {unknown} is not known" if unknown else "has no named group"
         raise UserError(f"--pattern {text[:60]}: {problem}; allowed are {', '.join(FIELDS)}")
-    return LogFormat(example=text, results=[text], warm_up=True)
+    return LogFormat(example=text, results=[text], warm_up="")
 
 
 @dataclass(frozen=True)
@@ -67,23 +68,31 @@ class LogFormat:
         results: patterns of measurements, each for logs without those before it.
         settings: patterns of what a run says once, before its results. Ranks may repeat them.
         start: pattern by which the log is recognised; by default that of the first results.
+        unless: pattern of other logs, which may have such lines, too.
         refused: reasons why a log is refused, by the pattern that shows it.
         notes: notes on the results, by the pattern that shows them.
-        warm_up: whether the first of several results is left out, because first steps are slower.
+        one_result: whether a run has only one result; others are those of its other processes.
+        warm_up: pattern of logs whose first of several results is left out, because first steps are
+            slower.
     """
 
     example: str
     results: Sequence[str]
     settings: Sequence[str] = ()
     start: str = ""
+    unless: str = ""
     refused: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
-    warm_up: bool = False
+    one_result: bool = False
+    warm_up: str | None = None
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has a line by which this kind of log is recognised."""
         sign = (self.start or self.results[0]).removeprefix("^")  # prefixes are not removed yet
-        return re.search(sign, _plain(read_start(path, _START_BYTES))) is not None
+        text = _plain(read_start(path, _START_BYTES))
+        if self.unless and re.search(self.unless, text):
+            return False
+        return re.search(sign, text) is not None
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per result.
@@ -111,9 +120,10 @@ class LogFormat:
                     raise _refusal(path, line, "another run begins; give each its own file")
         if not results:
             raise UserError(f"{path}: has no line like `{self.example}`")
-        results = _of_one_rank(results, max(map(len, settings), default=1))
+        ranks = len(results) if self.one_result else max(map(len, settings), default=1)
+        results = _of_one_rank(results, ranks)
         notes = [note for sign, note in self.notes.items() if _find(sign, text)]
-        if self.warm_up and len(results) > 1:
+        if self.warm_up is not None and len(results) > 1 and re.search(self.warm_up, text, re.M):
             results = results[1:]
             notes.append("the first result is left out as warm-up")
         fields = {name: text for one, *_ in settings for name, text in one.groupdict("").items()}
@@ -182,7 +192,7 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
 @lru_cache(maxsize=1)  # all formats look at the same start
 def _plain(content: bytes) -> str:
     """Return a log without codes for colours."""
-    return _CODES.sub("", content.decode("utf-8-sig", errors="replace"))
+    return _CODES.sub("", _RETURN.sub("\r", content.decode("utf-8-sig", errors="replace")))
 
 
 def text_of(path: Path, known: Sequence[str]) -> str:

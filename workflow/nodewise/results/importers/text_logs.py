@@ -24,7 +24,9 @@ _NOTABLE = 0.01  # share of evaluation in the time of a training
 _BAR = re.compile(r"\b(\d{1,9})/(\d{1,9}) \[[=>.]+\]")
 _SAMPLES = re.compile(r"\bTrain on (\d{1,12}) samples")
 _COARSE = 10  # a smaller whole number may be more than 5 % off
-_LEAST_BATCH = 8  # by which bars advance where they count samples
+_FEW, _MANY = 2, 8  # bars, from which it shows that they advance by whole batches
+_LEAST_BATCH = 8  # that few bars can show
+_LEAST_STEP_S = 0.0002  # in TensorFlow, also of a tiny model
 
 
 def _numbers(key: str, text: str) -> list[float]:
@@ -111,7 +113,7 @@ class KerasConsole(LogFormat):
     repeats. If there are several, the first one is left out because its first step builds the
     graph. `evaluate` and `predict` print no line such as `Epoch 1/3` before theirs, which are not
     read. Nor does a training of one epoch: if a log has no such line at all, every line that ends
-    is taken as an epoch.
+    is taken as an epoch. Lines of `predict`, and of downloads, have no loss.
     """
 
     def rows_of(self, text: str, path: Path) -> pd.DataFrame:
@@ -121,43 +123,73 @@ class KerasConsole(LogFormat):
             UserError: there is no epoch with the time of a step, or these times are 0, or the
                 epochs are of several runs.
         """
-        (count,), (epoch,) = self.results, self.settings
+        (count,), (epoch, devices) = self.results, self.settings
         lines = pd.Series(re.split("[\r\n]+", text), dtype=object)
         begins, bars = lines.str.contains(epoch), _bars(lines.str.extract(count), lines, text)
+        if bars["has_loss"].any():
+            bars = bars[bars["has_loss"]]
         announced, ends = bool(begins.any()), (bars["at"] == bars["steps"]).astype(int)
         bars["epoch"] = begins.cumsum() if announced else ends.cumsum() - ends + 1
-        ended = ends.groupby(bars["epoch"])
-        # up to the first line that counts all steps
-        bars = bars[(bars["epoch"] > 0) & (ended.cumsum() <= ends) & (ended.transform("max") > 0)]
-        if bars.empty:
+        bars["training"] = lines.str.contains(r"\bEpoch 1/").cumsum()
+        bars = bars[bars["epoch"] > 0]
+        # Callbacks may evaluate in each epoch, before or after its line. Training takes longer.
+        bars["length"] = bars["steps"] * bars["seconds"]
+        by = {"epoch": "nunique", "validated": "max", "length": "max"}
+        sizes = bars.groupby("steps").agg(by).sort_values([*by])
+        bars["trains"] = bars["steps"] == sizes.index[-1:].max()
+        ended = bars[bars["at"] == bars["steps"]].groupby("epoch")["trains"].any()
+        if ended.empty:
             raise UserError(f"{path}: has no epoch that ended with a time such as `31ms/step`")
-        if (least := bars["steps"].min()) < (most := bars["steps"].max()):
+        if not ended.all():
+            least, most = bars["steps"].min(), bars["steps"].max()
             raise UserError(
                 f"{path}: has epochs of {least} and of {most} steps; split it, so that each file "
                 "is of one run"
             )
+        bars = bars[bars["trains"] & bars["epoch"].isin(ended.index)]
+        ends = (bars["at"] == bars["steps"]).astype(int)
+        bars = bars[ends.groupby(bars["epoch"]).cumsum() <= ends]  # up to the first that ends
         # A time before validation is the mean of the steps until then: of half of them, at least.
         bars["sound"] = ~bars["validated"] & (2 * bars["at"] >= bars["steps"])
         bars = bars.sort_values(["epoch", "sound"]).drop_duplicates("epoch", keep="last")
-        bars = bars.iloc[int(len(bars) > 1) :]
+        later = bars.duplicated("training")
+        bars = bars[later] if later.any() else bars.iloc[int(len(bars) > 1) :]
+        if not bars["validated"].all():
+            bars = bars[~bars["validated"]]
         seconds = bars["seconds"]
         if not seconds.all():
             raise UserError(f"{path}: Keras printed a step time of 0, so the steps were too short")
-        before = {int(at) for at, steps in _BAR.findall(text) if at != steps}
-        # bars that advance by whole batches count samples, not steps
-        by_batches = len(before) > 1 and min(before) == gcd(*before) >= _LEAST_BATCH
-        of_sample = bars["per_sample"] | by_batches
+        by_samples = _counts_samples(text, bars["steps"].iloc[0], seconds.max())
+        guessed = ~bars["per_sample"] & bars["in_brackets"] & bool(by_samples)
+        of_sample = bars["per_sample"] | guessed
         times = {"step_time_s": seconds.mask(of_sample), "samples_per_s": 1 / seconds[of_sample]}
         rows = pd.DataFrame(times).dropna(axis="columns", how="all").reset_index(drop=True)
-        unsure = ~of_sample & ((seconds < SECONDS["ms"]) | ~bars["timed"])
+        old = by_samples is None and " acc: " in text  # `accuracy` in TensorFlow 2
+        in_steps = bars["timed"] & ~(bars["in_brackets"] & (old | (seconds < SECONDS["ms"])))
         holds = {
             "unannounced": not announced,
+            "several": bars["training"].nunique() > 1,
             "validated": bars["validated"].any(),
             "coarse": (bars["number"] < _COARSE).any(),
-            "unsure": unsure.any(),
+            "unsure": not (of_sample | in_steps).all(),
+            "guessed": guessed.any(),
         }
+        if told := re.search(devices, text, re.MULTILINE):
+            rows["nodes"] = float(told["devices"])
         rows.attrs["notes"] = [note for name, note in self.notes.items() if holds[name]]
         return rows
+
+
+def _counts_samples(text: str, size: int, seconds: float) -> bool | None:
+    """Return whether bars count samples: they advance by whole batches, or steps are too short.
+
+    Returns None if the log does not show it.
+    """
+    before = {int(at) for at, steps in _BAR.findall(text) if int(steps) == size and at != steps}
+    if len(before) < _FEW:
+        return True if seconds < _LEAST_STEP_S else None
+    batch = gcd(*before)
+    return batch > 1 if len(before) >= _MANY else min(before) == batch >= _LEAST_BATCH
 
 
 def _bars(found: pd.DataFrame, lines: pd.Series, text: str) -> pd.DataFrame:
@@ -182,7 +214,9 @@ def _bars(found: pd.DataFrame, lines: pd.Series, text: str) -> pd.DataFrame:
         seconds=mean.where(finer, printed.astype(float)) * unit_s,
         number=elapsed.where(finer, printed),
         per_sample=(found["of"] == "sample") | steps.isin(samples),
+        in_brackets=lines.str.contains("=]", regex=False),
         validated=lines.str.contains("val_", regex=False),
+        has_loss=lines.str.contains("loss: ", regex=False),
         timed=timed,
     )
     return bars[timed | ((elapsed > 0) & (steps > 0) & (at == steps))]
