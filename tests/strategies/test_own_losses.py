@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
@@ -62,3 +63,31 @@ def test_which_losses_may_be_averaged_or_added_over_workers(loss, averaged, adde
         with nullcontext() if fine else pytest.raises(RefusedError, match=said):
             check(model, two)
     per_worker.check(model, one)
+
+
+SUM = keras.losses.MeanSquaredError(reduction="sum")
+
+
+@pytest.mark.parametrize(
+    ("loss", "averaged"),
+    [(mean, True), (total, False), (keras.losses.mean_squared_error, True), (SUM, False)],
+)
+def test_a_train_step_whose_loss_is_a_sum_is_refused(loss, averaged):
+    class Own(keras.Sequential):
+        def train_step(self, batch):
+            x, y = batch
+            with tf.GradientTape() as tape:
+                value = tf.reduce_mean(loss(y, self(x, training=True)))
+            gradients = tape.gradient(value, self.trainable_variables)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+            return {"loss": value}
+
+    layers = keras.layers
+    model = Own([keras.Input((6,)), layers.Dropout(0.5), layers.Dense(9), layers.Dense(2)])
+    model.compile("adam")
+    before = [one.numpy() for one in model.variables]
+    batch = tf.TensorSpec((8, 6)), tf.TensorSpec((8, 2))
+    with nullcontext() if averaged else pytest.raises(RefusedError, match="grow with the batch"):
+        per_worker.check(model, Job(0, 2, 16, 1, lambda: model, batch=batch))
+    for variable, value in zip(model.variables, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)

@@ -5,8 +5,9 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import keras
@@ -300,11 +301,7 @@ def agreed(model: keras.Model) -> list[keras.Variable]:
 
 
 def seeds(model: keras.Model) -> list[keras.Variable]:
-    """Return the states of the random generators, each of shape (2,): a seed and a counter.
-
-    They are the generators of the model, and Keras' global generator, which is used where no seed
-    was given.
-    """
+    """Return the states of a model's random generators and of Keras' global one: seed, counter."""
     own = [v for v in model.variables if v.path.endswith("seed_generator_state")]
     return [*own, unseeded().state]
 
@@ -357,3 +354,19 @@ def assign(variables: Sequence[keras.Variable], buffer: tf.Tensor) -> None:
     """Assign to `variables` the values in a buffer made by `flat`."""
     for variable, value in zip(variables, unflat(buffer, variables), strict=True):
         variable.assign(value)
+
+
+@contextmanager
+def replaced_apply(model: keras.Model, by: Callable[..., None]) -> Iterator[None]:
+    """While a step is traced, call `by` instead of the `apply` of the model's optimizers.
+
+    `by` gets the optimizer's own `apply`, and then its arguments: gradients and variables.
+    """
+    applies = [(optimizer, optimizer.apply) for optimizer in optimizers_of(model)]
+    for optimizer, apply in applies:
+        optimizer.apply = partial(by, apply)
+    try:
+        yield
+    finally:
+        for optimizer, apply in applies:
+            optimizer.apply = apply

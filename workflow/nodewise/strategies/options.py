@@ -50,8 +50,8 @@ class Pipelined(Options):
                 f"options.micro_batches: at most {examples}, what a pipeline has of a step with "
                 f"batch {batch} on {nodes} nodes; not {self.micro_batches}"
             )
-        if model is not None and nodes > facts(model).stages * self.pipelines:
-            stages = facts(model).stages
+        stages = None if model is None else facts(model).stages
+        if stages is not None and nodes > stages * self.pipelines:
             raise ValueError(
                 f"nodes: at most {stages * self.pipelines} for {model}, which can be cut into "
                 f"{stages} stages; not {nodes}"

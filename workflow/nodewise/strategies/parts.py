@@ -56,9 +56,8 @@ def check(model: keras.Model, batch: Any = None) -> None:  # noqa: ANN401
 
 def _problems(model: keras.Model, batch: Any) -> Iterator[str]:  # noqa: ANN401
     """Yield what a model has that nodes with a part of it cannot train."""
-    for method in ("train_step", "compute_loss"):
-        if getattr(type(model), method) is not getattr(keras.Model, method):
-            yield f"a {method} of your own is not allowed"
+    for method in own_methods(model):
+        yield f"a {method} of your own is not allowed"
     options = fit_options.of(model)
     if options.class_weight or options.callbacks:
         yield "class weights and callbacks are not allowed"
@@ -76,6 +75,12 @@ def _problems(model: keras.Model, batch: Any) -> Iterator[str]:  # noqa: ANN401
     for layer in layers_in(model):
         if not _is_known(layer):
             yield f"the layer {layer.name} ({type(layer).__name__}) is not allowed"
+
+
+def own_methods(model: keras.Model) -> list[str]:
+    """Return the names of methods that train and are the user's own."""
+    names = ("train_step", "compute_loss")
+    return [name for name in names if getattr(type(model), name) is not getattr(keras.Model, name)]
 
 
 def _is_a_mean_of_keras(loss: Any) -> bool:  # noqa: ANN401
@@ -132,8 +137,3 @@ def scored(model: keras.Model, y: tf.Tensor, outputs: tf.Tensor, loss: tf.Tensor
         if metric.name == "loss":
             metric.update_state(loss, sample_weight=tf.shape(outputs)[0])
     return numbers(model.compute_metrics(None, y, outputs))
-
-
-def mean_loss(model: keras.Model, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-    """Return the model's loss, averaged over the examples."""
-    return model.compute_loss(None, y, outputs, training=True)

@@ -3,7 +3,8 @@
 Imports TensorFlow.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -13,10 +14,11 @@ import tensorflow as tf
 from nodewise.core.errors import RefusedError
 from nodewise.models.contents import layers_in
 from nodewise.strategies import api
+from nodewise.strategies.parts import own_methods
 
 _MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
-_EXAMPLES, _ALIKE = 4, 0.01
-_BATCH_AND_HALVES = (slice(None), slice(_EXAMPLES // 2), slice(_EXAMPLES // 2, None))
+_EXAMPLES, _ALIKE, _GROWS = 4, 0.01, 1.5
+_AND_HALVES = (slice(None), slice(_EXAMPLES // 2), slice(_EXAMPLES // 2, None))
 
 
 def check(model: keras.Model, job: api.Job) -> None:
@@ -28,22 +30,23 @@ def check(model: keras.Model, job: api.Job) -> None:
     if job.size == 1:
         return
     check_unsynchronized(model)
-    # also those that a train_step of the user's own may call
-    attributes = [one for one in vars(model).values() if isinstance(one, keras.losses.Loss)]
-    sums = [one for one in attributes if one.reduction == "sum"]
-    for loss in [*tf.nest.flatten(model.loss), *sums]:
+    for loss in tf.nest.flatten(model.loss):
         reduction = getattr(loss, "reduction", _MEANS[0])
         if reduction not in _MEANS:
             raise RefusedError(
                 f"the loss has the reduction {reduction}, and workers average gradients: use "
                 f"{_MEANS[0]}, or the strategy multi_worker_mirrored, which adds them up"
             )
-    for name, whole, parts in _tried(model, job):
-        if abs(whole - np.mean(parts)) > _ALIKE * abs(whole):
-            raise RefusedError(
-                f"the loss {name} of a batch is not the mean of its values for the parts of the "
-                "batch, whose gradients are averaged; let it return a value for each example"
-            )
+    for name in _own_losses_unlike(np.mean, model, job):
+        raise RefusedError(
+            f"the loss {name} of a batch is not the mean of its values for the parts of the batch, "
+            "whose gradients are averaged; let it return a value for each example"
+        )
+    if _grows_with_batch(model, job):
+        raise RefusedError(
+            "the gradients of train_step grow with the batch, and workers average them: use a "
+            "mean, or the strategy multi_worker_mirrored, which adds them up"
+        )
 
 
 def check_added(model: keras.Model, job: api.Job) -> None:
@@ -63,25 +66,56 @@ def check_added(model: keras.Model, job: api.Job) -> None:
                 f"the loss {_name(loss)} has no reduction, and Keras reports the loss of several "
                 f"replicas wrongly then: use {_MEANS[0]} or sum"
             )
-    for name, whole, parts in _tried(model, job):
-        if abs(whole - np.sum(parts)) > _ALIKE * abs(whole):
-            raise RefusedError(
-                f"the loss {name} returns one number for a batch, and tf.distribute adds up those "
-                "of the workers; let it return a value for each example"
+    for name in _own_losses_unlike(np.sum, model, job):
+        raise RefusedError(
+            f"the loss {name} returns one number for a batch, and tf.distribute adds up those of "
+            "the workers; let it return a value for each example"
+        )
+
+
+def _grows_with_batch(model: keras.Model, job: api.Job) -> bool:
+    """Return whether the gradients of a train_step of the user's own grow with the batch.
+
+    Eight equal examples have the same mean as two, and four times their sum. Chance, as of dropout,
+    changes gradients by less.
+    """
+    if job.batch is None or not own_methods(model):
+        return False
+    kept = [(variable, variable.numpy()) for variable in api.changing(model)]
+
+    def norm(examples: int) -> tf.Tensor:
+        found: list[Any] = []
+        with api.replaced_apply(model, lambda _, grads, *_more, **_named: found.extend(grads)):
+            model.train_step(
+                tf.nest.map_structure(
+                    lambda spec: tf.ones([examples, *spec.shape[1:]], spec.dtype), job.batch
+                )
             )
+        return tf.linalg.global_norm(found)
+
+    try:
+        few, many = (tf.function(partial(norm, count), autograph=False)() for count in (2, 8))
+        return bool(many > _GROWS * few)
+    except Exception:  # whatever the user's code raises
+        return False
+    finally:
+        for variable, value in kept:
+            variable.assign(value)
 
 
-def _tried(model: keras.Model, job: api.Job) -> Iterator[tuple[str, float, list[float]]]:
-    """Call the model's own losses with random labels and outputs, from 0 to 1.
+def _own_losses_unlike(
+    together: Callable[[Sequence[float]], float], model: keras.Model, job: api.Job
+) -> list[str]:
+    """Call the user's own losses with random labels and outputs, from 0 to 1.
 
-    Yields:
-        The name of a loss that returns one number for a batch, its value for a batch, and its
-        values for both halves of the batch. Nothing if a loss cannot be called in this way.
+    Returns:
+        The names of those that return one number for a batch, which is not that of both halves
+        `together`. None if a loss cannot be called in this way.
     """
     losses = tf.nest.flatten(model.loss)
     own = [callable(one) and not one.__module__.startswith("keras.") for one in losses]
     if job.batch is None or not any(own):
-        return
+        return []
     x, y, _ = keras.utils.unpack_x_y_sample_weight(job.batch)
     rng = np.random.default_rng(0)
     found = []
@@ -89,23 +123,22 @@ def _tried(model: keras.Model, job: api.Job) -> Iterator[tuple[str, float, list[
         predict = tf.function(lambda x: model(x, training=False), autograph=False)
         outputs = tf.nest.flatten(predict.get_concrete_function(x).structured_outputs)
         losses, own = (one * (len(outputs) // len(one)) for one in (losses, own))
-        pairs = [
-            [
+        specs = zip(tf.nest.flatten(y), outputs, strict=True)
+        for loss, is_own, both in zip(losses, own, specs, strict=True):
+            labels, predicted = (
                 tf.cast(rng.uniform(0.1, 0.9, (_EXAMPLES, *spec.shape[1:])), spec.dtype)
-                for spec in specs
-            ]
-            for specs in zip(tf.nest.flatten(y), outputs, strict=True)
-        ]
-        for loss, (labels, predicted), is_own in zip(losses, pairs, own, strict=True):
+                for spec in both
+            )
+            call = loss.call if isinstance(loss, keras.losses.Loss) else loss
             if not is_own:
                 continue
-            call = loss.call if isinstance(loss, keras.losses.Loss) else loss
-            values = [call(labels[rows], predicted[rows]).numpy() for rows in _BATCH_AND_HALVES]
-            if values[0].ndim == 0 and np.isfinite(values).all():
-                found.append((_name(loss), values[0], values[1:]))
+            whole, *parts = (call(labels[rows], predicted[rows]).numpy() for rows in _AND_HALVES)
+            off = abs(whole - together(parts))
+            if whole.ndim == 0 and np.isfinite(off) and off > _ALIKE * abs(whole):
+                found.append(_name(loss))
     except Exception:  # whatever the user's code raises
-        return
-    yield from found
+        return []
+    return found
 
 
 def _name(loss: Any) -> str:  # noqa: ANN401

@@ -86,7 +86,7 @@ class Pipeline(api.Strategy):
         made = self._stage(x, training=True)
         if not self._last:
             return made, {}
-        loss = parts.mean_loss(self.model, y, made)
+        loss = self.model.compute_loss(None, y, made)
         share = x.shape[0] / self._job.global_batch
         return loss * share, parts.scored(self.model, y, made, loss)
 

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.models.contents import examples_in, optimizers_of, plain_variables
+from nodewise.models.contents import examples_in, plain_variables
 from nodewise.strategies import api, per_worker
 
 Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
@@ -231,22 +231,6 @@ def _rows(
     return tf.IndexedSlices(values, concat(own.indices), own.dense_shape)
 
 
-@contextmanager
-def replaced_apply(model: keras.Model, by: Callable[..., None]) -> Iterator[None]:
-    """While a step is traced, call `by` instead of the `apply` of the model's optimizers.
-
-    `by` gets the optimizer's own `apply`, and then its arguments: gradients and variables.
-    """
-    applies = [(optimizer, optimizer.apply) for optimizer in optimizers_of(model)]
-    for optimizer, apply in applies:
-        optimizer.apply = partial(by, apply)
-    try:
-        yield
-    finally:
-        for optimizer, apply in applies:
-            optimizer.apply = apply
-
-
 def changed_gradients(
     model: keras.Model, change: Callable[[list[Gradient]], list[Gradient]]
 ) -> AbstractContextManager[None]:
@@ -260,18 +244,14 @@ def changed_gradients(
     ) -> None:
         apply(change(list(grads)), trainable_variables)
 
-    return replaced_apply(model, apply_changed)
+    return api.replaced_apply(model, apply_changed)
 
 
 def weighted(gradients: list[Gradient], weight: float) -> list[Gradient]:
     """Return `gradients` multiplied by `weight`."""
-    return [one if one is None or weight == 1 else _times(one, weight) for one in gradients]
-
-
-def _times(gradient: tf.Tensor | tf.IndexedSlices, weight: float) -> tf.Tensor | tf.IndexedSlices:
-    if not _is_sparse(gradient):
-        return gradient * weight
-    return tf.IndexedSlices(gradient.values * weight, gradient.indices, gradient.dense_shape)
+    return [
+        one if one is None or weight == 1 else tf.math.scalar_mul(weight, one) for one in gradients
+    ]
 
 
 def after(values: Sequence[Gradient]) -> tf.Tensor:

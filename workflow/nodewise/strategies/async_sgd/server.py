@@ -105,7 +105,7 @@ class Server:
         update = self._gathering.add(gradient, staleness)
         if update is not None:
             self._part.apply(*update)
-            self._ledger.updated()
+            self._ledger.version += 1
         if self._ledger.must_wait(worker):
             self._held[worker] = staleness, time.monotonic()
         else:

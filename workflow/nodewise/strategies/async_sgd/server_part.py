@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from nodewise.models.contents import make_all_variables
 from nodewise.strategies import api
 from nodewise.strategies.parts import check_optimizer
-from nodewise.strategies.replica import replaced_apply
 from nodewise.strategies.transport import SHORT
 
 
@@ -34,7 +33,8 @@ class Part:
         model = job.build()
         self._optimizer = model.optimizer
         if job.batch is not None:  # a model may create its variables when it sees a batch
-            with replaced_apply(model, lambda *_, **__: None):  # it is built below, for this part
+            # without the optimizer, which is built below, for this part
+            with api.replaced_apply(model, lambda *_, **__: None):
                 make_all_variables(model, job.batch)
         self.longest = longest(model)
         if parts > 1:

@@ -20,7 +20,7 @@ class Ledger:
 
     def __init__(self, workers: int, bound: int | None = None) -> None:
         self.workers, self._bound = workers, bound
-        self._version = 0
+        self.version = 0  # of the weights: how often they were updated
         self._pulled = [0] * workers
         self._steps = [0] * workers
         self._values: dict[int, Flat] = {}
@@ -32,15 +32,11 @@ class Ledger:
         come: the next update is the one that it is a part of.
         """
         self._steps[worker] += 1
-        return self._version - self._pulled[worker]
-
-    def updated(self) -> None:
-        """Record that the weights have a new version."""
-        self._version += 1
+        return self.version - self._pulled[worker]
 
     def pulled(self, worker: int) -> None:
         """Record that `worker` has received the current weights."""
-        self._pulled[worker] = self._version
+        self._pulled[worker] = self.version
 
     def lead(self, worker: int) -> int:
         """Return how many steps `worker` is ahead of the slowest worker that is still training."""

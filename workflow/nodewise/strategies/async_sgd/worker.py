@@ -60,7 +60,7 @@ class Pushing(replica.Replica):
 
     def _intervening(self, trace: replica.Trace) -> AbstractContextManager[None]:
         """Push gradients instead of applying them, while a step is traced."""
-        return replica.replaced_apply(self.model, partial(self._pushed, trace))
+        return api.replaced_apply(self.model, partial(self._pushed, trace))
 
     def _pushed(
         self,

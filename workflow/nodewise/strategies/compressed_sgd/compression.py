@@ -21,8 +21,7 @@ Indices = NDArray[np.int64]
 FloatType = np.dtype[np.float16] | np.dtype[np.float32]
 Octets = bytes | bytearray | memoryview
 
-MAX_SIZE = 2**32 - 1  # entries
-_COUNT = struct.Struct(">I")
+_COUNT = struct.Struct(">I")  # refuses more entries than it can count
 _UNIT = struct.Struct(">f")
 _SMALLEST_EXPONENT = -126
 _GOLDEN_RATIO = (1 + math.sqrt(5)) / 2
@@ -43,8 +42,6 @@ class Codec(ABC):
     """Encodes float32 values, (size,), and decodes its own messages."""
 
     def __init__(self, size: int) -> None:
-        if size > MAX_SIZE:
-            raise ValueError(f"{size:,} entries; at most {MAX_SIZE:,} can be counted")
         self.size = size
 
     @abstractmethod

@@ -37,13 +37,13 @@ class Horovod(Exchange):
     """Horovod's all-reduce and all-gather. Operations have the same names on all workers."""
 
     def __init__(self) -> None:
-        self._numbers = itertools.count()
+        self._names = map("exchange_{}".format, itertools.count())
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        return hvd.allreduce(values, op=hvd.Sum, name=self._name())
+        return hvd.allreduce(values, op=hvd.Sum, name=next(self._names))
 
     def concat(self, rows: tf.Tensor) -> tf.Tensor:
-        return hvd.allgather(rows, name=self._name())
+        return hvd.allgather(rows, name=next(self._names))
 
     @contextmanager
     def raising(self) -> Iterator[None]:
@@ -54,9 +54,6 @@ class Horovod(Exchange):
             if "Horovod has been shut down" not in str(error):
                 raise
             raise ConnectionError("Horovod has been shut down: a peer is gone") from None
-
-    def _name(self) -> str:
-        return f"exchange_{next(self._numbers)}"
 
 
 class Strategy(replica.Strategy):
@@ -70,10 +67,8 @@ class Strategy(replica.Strategy):
 class _Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]
     daemon_threads = True
     request_queue_size = 128  # all workers ask at the same time, a hundred times a second
-
-    def server_bind(self) -> None:
-        """Bind without looking up the host name: a node has no name server."""
-        socketserver.TCPServer.server_bind(self)
+    # binds without looking up the host's name: a node has no name server
+    server_bind = socketserver.TCPServer.server_bind
 
 
 def _start(job: api.Job) -> None:

@@ -61,7 +61,8 @@ class Strategy(api.Strategy):
                     "train_step(self, state, data)"
                 )
             if self._job.batch is not None:
-                _build(model, _zeros(self._job))
+                # variables of the model and of its metrics, as `fit` creates them
+                model._symbolic_build(data_batch=_zeros(self._job))  # noqa: SLF001
         model.optimizer.build(model.trainable_variables)
         return model
 
@@ -75,7 +76,7 @@ class Strategy(api.Strategy):
         with _raising():
             data = jax.tree.map(self._whole, batch)
             if self.model.train_function is None:
-                _build(self.model, data)
+                self.model._symbolic_build(data_batch=data)  # noqa: SLF001
                 self.model.make_train_function()
             logs, state = self.model.train_function(_state(self.model), iter([data]))
             logs = api.numbers(jax.block_until_ready(logs))
@@ -175,11 +176,6 @@ def _zeros(job: api.Job) -> api.Batch:
     return tf.nest.map_structure(
         lambda part: np.zeros(part.shape, part.dtype.as_numpy_dtype), job.batch
     )
-
-
-def _build(model: keras.Model, batch: api.Batch) -> None:
-    """Create the variables of a model and of its metrics, as `fit` does."""
-    model._symbolic_build(data_batch=batch)  # noqa: SLF001 (nothing public builds metrics)
 
 
 State = tuple[list[jax.Array], ...]

@@ -39,5 +39,4 @@ class StarAllReduce(CallsExchange):
         counts = self._peers.exchange(struct.pack(">Q", own.nbytes))
         longest = max(struct.unpack(">Q", count)[0] for count in counts)
         messages = self._peers.exchange(own.tobytes(), at_most=longest)
-        rows = np.concatenate([np.frombuffer(one, own.dtype) for one in messages])
-        return rows.reshape(-1, *own.shape[1:])
+        return np.frombuffer(b"".join(messages), own.dtype).reshape(-1, *own.shape[1:])

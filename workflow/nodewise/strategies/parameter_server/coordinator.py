@@ -95,7 +95,7 @@ class Coordinator:
                 outputs = self.model(x, training=True)
             changed = [scope.get_current_value(variable) for variable in others]
             # undo Keras' division by the number of replicas
-            loss = parts.mean_loss(self.model, y, outputs) * self._strategy.num_replicas_in_sync
+            loss = self.model.compute_loss(None, y, outputs) * self._strategy.num_replicas_in_sync
             # weight by the worker's share of the global batch, times the number of workers: each
             # gradient is an update of its own
             weighted = loss * (self._job.size * x.shape[0] / self._job.global_batch)
