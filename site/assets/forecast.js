@@ -30,7 +30,8 @@
       slower += Math.exp(clusters[differ]) * Math.log2(count);
       if (count > 1) {
         const [achieved, limit] = rates(known, cluster[level]);
-        const rate = Math.min(achieved / (count / 2) ** clusters[`contention_${level}`], limit);
+        const power = cluster[level].nvlink >= known.switched ? 0 : clusters[`contention_${level}`];
+        const rate = Math.min(achieved / (count / 2) ** power, limit);
         send += (2 * (1 - 1 / count) * payload) / rate;
         send += Math.ceil(payload / known.bucket_bytes) * Math.exp(clusters[`latency_${level}`]);
       }
@@ -42,7 +43,7 @@
 
   /** Return the seconds of a step on a number of devices.
    *
-   * @param known the constants: `tcp_share`, `bucket_bytes`, and the means of `clusters`
+   * @param known the constants: `tcp_share`, `switched`, `bucket_bytes`, the means of `clusters`
    * @param cluster `inside`: devices in a machine; `within` and `between`: nominal rates by family
    * @param training `parameters`, `bytes` of a gradient's number (equally likely ones), `traffic`
    *   against a ring, and `hidden`, the share of sending behind computing, where it is known

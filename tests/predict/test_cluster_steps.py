@@ -44,6 +44,20 @@ def test_no_rate_exceeds_the_link():
     assert draws.steps_s(np.full_like(draws.batch, 1e-9), 2).min() >= 4 * 25.6e6 / 125e6
 
 
+@pytest.mark.parametrize(
+    ("name", "contend"),
+    [("nvlink2", True), ("pcie5", True), ("nvlink3", False), ("nvlink5", False)],
+)
+def test_devices_contend_unless_switches_connect_them(name, contend):
+    def sent_s(exponent):
+        clusters = constants()["clusters"] | {"contention_within": (exponent, 0.0)}
+        cluster = Cluster(8, read_link("within", name), None)
+        draws = Draws(cluster, RESNET, dict(constants()) | {"clusters": clusters})
+        return draws.parts((8, 1))[1][0, 0]
+
+    assert sent_s(1.0) == pytest.approx(sent_s(0.0) * (4 if contend else 1))
+
+
 @pytest.mark.parametrize("point", [8, 16])
 def test_a_further_point_draws_the_forecast_near_and_narrows_it(point):
     one = forecast(CLUSTER, RESNET, {1: 640.0}, DEVICES)

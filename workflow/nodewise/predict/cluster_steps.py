@@ -9,11 +9,11 @@ With m devices in each of k nodes, n = m·k, a step of a fixed batch per device 
 
 c is the time of computing, u and v are what unequal devices and nodes add per doubling, S is the
 size of a gradient, B and R are the nominal rates of a device's link within the node and of a node's
-link, w and e the shares of them that training achieves, a and b what contention takes from them,
-and h is the share of the shorter of computing and sending that is hidden behind the other. At x
-times the batch of a device, computing takes c·(f + (1 − f)·x) with a fixed share f. W and E are at
-most B and R. What TCP achieves is the hosts' and does not grow with the nominal rate: there,
-e·R is a rate T instead, and E at most the payload's share of R.
+link, w and e the shares of them that training achieves, a and b what contention takes from them (a
+is 0 behind NVLink's switches), and h is the share of the shorter of computing and sending that is
+hidden behind the other. At x times the batch of a device, computing takes c·(f + (1 − f)·x) with a
+fixed share f. W and E are at most B and R. What TCP achieves is the hosts' and does not grow with
+the nominal rate: there, e·R is a rate T instead, and E at most the payload's share of R.
 
 No cluster has exactly the constants of another. So each constant is a distribution over clusters,
 learned from published measurements (`cluster_constants.yaml`, `bench/forecast_constants.py`). The
@@ -118,11 +118,12 @@ class Draws:
         # Rows are those of the links: within a node and between nodes.
         self._differ = np.exp([drawn["devices_differ"], drawn["nodes_differ"]])
         self._contention = np.array([drawn["contention_within"], drawn["contention_between"]])
+        if (cluster.within or {}).get("nvlink", 0.0) >= self._known["switched"]:
+            self._contention[0] = 0.0
         self._latency_s = np.exp([drawn["latency_within"], drawn["latency_between"]])
         rates = [self._rates(link) for link in (cluster.within, cluster.between)]
         self._achieved, self._limit = np.swapaxes(rates, 0, 1)
-        noise = np.append(0, self._random.standard_t(_FREEDOM, DRAWS))
-        self.noise = self._known["noise"] * noise
+        self.noise = self._known["noise"] * np.append(0, self._random.standard_t(_FREEDOM, DRAWS))
         self._fixed = expit(self._draw("batch_fixed"))
 
     def _draw(self, name: str) -> Floats:

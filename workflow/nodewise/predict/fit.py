@@ -128,13 +128,7 @@ def with_interval(drawn: Floats) -> Floats:
     return np.stack([drawn[0], ends.min(axis=0), ends.max(axis=0)])
 
 
-def fit(
-    law: Law,
-    points: Points,
-    *,
-    priors: Priors | None = None,
-    draws: int = DRAWS,
-) -> Fit:
+def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = DRAWS) -> Fit:
     """Fit a law to points of any number of models and links.
 
     Args:

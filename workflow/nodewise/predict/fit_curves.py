@@ -66,10 +66,7 @@ class CurveGroup:
 
 
 def fit_curves(
-    points: pd.DataFrame,
-    calibrations: Iterable[Calibration] = (),
-    *,
-    draws: int = DRAWS,
+    points: pd.DataFrame, calibrations: Iterable[Calibration] = (), *, draws: int = DRAWS
 ) -> list[tuple[CurveGroup, Fit]]:
     """Fit all curves. The result is deterministic.
 

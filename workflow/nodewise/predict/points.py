@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.str_]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -70,11 +70,7 @@ def read_number(option: str, text: str, devices: int) -> Posted:
 
 
 def read_numbers(
-    one: str | None,
-    one_devices: int,
-    many: str | None,
-    devices: int | None,
-    others: Sequence[str],
+    one: str | None, one_devices: int, many: str | None, devices: int | None, others: Sequence[str]
 ) -> tuple[Posted, ...]:
     """Read the numbers of few and many devices, and others such as `2=95ms`.
 

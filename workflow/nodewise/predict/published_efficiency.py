@@ -19,7 +19,6 @@ NEAR = 1.5
 _RANGE = (0.1, 0.9)
 _ENOUGH = 3  # curves
 
-
 Standing = tuple[str, pd.DataFrame]
 """Where an efficiency stands among 80 % of the published ones, as a sentence; and these, one row
 per curve, the least efficient first: publisher, model, device, devices, efficiency, source, and the

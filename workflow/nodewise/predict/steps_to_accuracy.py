@@ -2,9 +2,8 @@
 
 S_min is the number of steps that even the largest batch needs, E_min the number of examples that
 even the smallest batch needs. The critical batch B_c = E_min/S_min needs twice as many of both
-(S. McCandlish et al., An empirical model of large-batch training, 2018, arXiv:1812.06162, equation
-2.11). The law assumes that the learning rate is tuned to each batch. Runs that all have the same
-learning rate follow it with a different B_c.
+(`SOURCE`, equation 2.11). The law assumes that the learning rate is tuned to each batch. Runs that
+all have the same learning rate follow it with a different B_c.
 
 The law is fitted to runs at two or more global batches: our own runs of whole epochs, counts of
 users, or MLPerf's reference convergence points (`data/published/convergence/reference_points.csv`).
@@ -57,10 +56,13 @@ class StepsToAccuracy:
         coefficients: S_min and E_min: the best values, then equally likely ones, (1 + draws, 2).
         scatter: logarithms of equally likely factors by which tuned trainings are off the law,
             (1 + draws,); the first is 0.
+        counted: batches of which a training's examples are known, (batches, 1), and the logarithms
+            of the factors that they owe to their tuning, (1 + draws,); None without counts.
     """
 
     coefficients: Floats
     scatter: Floats
+    counted: tuple[Floats, Floats] | None = None
 
     @property
     def critical_batch(self) -> float:
@@ -84,18 +86,31 @@ class StepsToAccuracy:
         """
         rows = np.append(0, 1 + np.arange(draws) % (len(self.coefficients) - 1))
         tuned = self.coefficients[rows] * np.exp(self.scatter[rows])[:, None]
-        return np.asarray(tuned[:, :1] * np.asarray(global_batch, float) + tuned[:, 1:])
+        batch = np.atleast_1d(global_batch).astype(float)
+        found = tuned[:, :1] * batch + tuned[:, 1:]
+        if self.counted:
+            known, owed = self.counted
+            near = np.minimum(batch / known, known / batch).max(axis=0)
+            found *= np.exp(owed[rows, None] * near)
+        return np.asarray(found)
 
     def at_level_of(self, global_batch: ArrayLike, examples: ArrayLike) -> Self:
         """Return the law of a training with this critical batch that needed so many examples.
+
+        They are off by a factor e^r because of the training, at all batches, or of the tuning of
+        their own. As that is about e^τ, the training owes r²/(r² + τ²) of r (shrinkage: B. Efron
+        and C. Morris, JASA 68, 1973). The rest halves with each doubling of the batch.
 
         The arguments have shape (runs,).
         """
         batch, logs, _ = _by_batch(global_batch, examples)
         by_law = self.coefficients @ np.array([batch, np.ones_like(batch)])
         off = (logs - np.log(by_law)).mean(axis=1)
-        off[1:] += np.roll(self.scatter[1:], 1) / np.sqrt(len(batch))
-        return replace(self, coefficients=self.coefficients * np.exp(off)[:, None])
+        tuned = np.append(0, np.roll(self.scatter[1:], 1)) / np.sqrt(len(batch))
+        level = off**2 / (off**2 + tuned.var() + 1e-300)  # a law without scatter may be met exactly
+        factor = np.exp(level * off + np.sqrt(level) * tuned)
+        known = batch[:, None], (1 - level) * off
+        return replace(self, coefficients=self.coefficients * factor[:, None], counted=known)
 
 
 def find_steps(
@@ -272,8 +287,7 @@ def law_of(converges_like: str | None, counts: Counts = ()) -> StepsToAccuracy |
     Args:
         converges_like: a published benchmark or a file of `nodewise measure-noise-scale`, which
             give the critical batch. Default: it follows from the counts.
-        counts: the user's own counts, which give the level. Default: as many examples as the
-            benchmark needs.
+        counts: the user's own counts, for the level. Default: as many as the benchmark needs.
 
     Raises:
         UserError: the benchmark or the file is unknown, or the counts say too little.

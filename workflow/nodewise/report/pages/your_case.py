@@ -69,6 +69,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "law_off": float(judged["larger submissions"]),
         "tcp_share": known["tcp_share"],
         "bucket_bytes": known["bucket_bytes"],
+        "switched": known["switched"],
         "checked": known["checked_devices"],
         "card": cluster_links.CARD,
         "clusters": {name: mean for name, (mean, _) in known["clusters"].items()},
