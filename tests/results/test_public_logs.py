@@ -14,14 +14,14 @@ LOGS = yaml.safe_load(Path("tests/results/files/public_logs.yaml").read_text())
 @pytest.mark.parametrize("log", LOGS.values(), ids=LOGS)
 def test_a_published_log_says_what_a_person_reads(tmp_path, log):
     path = tmp_path / "run.log"
-    path.write_text(log["text"])
+    path.write_text(log["text"], encoding=log.get("encoding", "utf-8"))
     refused, notes = log.get("refused"), log.get("notes", [])
     if refused:
         with pytest.raises(UserError, match=refused):
             read_rows(path)
         return
     rows = read_rows(path)
-    for column in log.keys() - {"text", "notes"}:
+    for column in log.keys() - {"text", "encoding", "notes"}:
         assert rows[column].tolist() == pytest.approx(log[column], rel=1e-4)
     assert len(rows.attrs["notes"]) == len(notes)
     for note, words in zip(rows.attrs["notes"], notes, strict=True):

@@ -191,8 +191,9 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)  # all formats look at the same start
 def _plain(content: bytes) -> str:
-    """Return a log without codes for colours."""
-    return _CODES.sub("", _RETURN.sub("\r", content.decode("utf-8-sig", errors="replace")))
+    """Return a log without codes for colours. PowerShell writes UTF-16."""
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    return _CODES.sub("", _RETURN.sub("\r", content.decode(encoding, errors="replace")))
 
 
 def text_of(path: Path, known: Sequence[str]) -> str:

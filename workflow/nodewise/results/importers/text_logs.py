@@ -24,8 +24,7 @@ _NOTABLE = 0.01  # share of evaluation in the time of a training
 _BAR = re.compile(r"\b(\d{1,9})/(\d{1,9}) \[[=>.]+\]")
 _SAMPLES = re.compile(r"\bTrain on (\d{1,12}) samples")
 _COARSE = 10  # a smaller whole number may be more than 5 % off
-_FEW, _MANY = 2, 8  # bars, from which it shows that they advance by whole batches
-_LEAST_BATCH = 8  # that few bars can show
+_UNLIKELY = 32  # chance against it that bars which count steps are multiples of a batch
 _LEAST_STEP_S = 0.0002  # in TensorFlow, also of a tiny model
 
 
@@ -136,19 +135,19 @@ class KerasConsole(LogFormat):
         bars["length"] = bars["steps"] * bars["seconds"]
         by = {"epoch": "nunique", "validated": "max", "length": "max"}
         sizes = bars.groupby("steps").agg(by).sort_values([*by])
-        bars["trains"] = bars["steps"] == sizes.index[-1:].max()
-        ended = bars[bars["at"] == bars["steps"]].groupby("epoch")["trains"].any()
+        ended = bars[bars["at"] == bars["steps"]]
+        trained = ended[ended["steps"].isin(sizes.index[-1:])].drop_duplicates("epoch")
         if ended.empty:
             raise UserError(f"{path}: has no epoch that ended with a time such as `31ms/step`")
-        if not ended.all():
+        if len(trained) < ended["epoch"].nunique():
             least, most = bars["steps"].min(), bars["steps"].max()
             raise UserError(
                 f"{path}: has epochs of {least} and of {most} steps; split it, so that each file "
                 "is of one run"
             )
-        bars = bars[bars["trains"] & bars["epoch"].isin(ended.index)]
-        ends = (bars["at"] == bars["steps"]).astype(int)
-        bars = bars[ends.groupby(bars["epoch"]).cumsum() <= ends]  # up to the first that ends
+        bars = bars[bars["steps"].isin(trained["steps"])]
+        last = pd.Series(trained.index, trained["epoch"])
+        bars = bars[bars.index <= bars["epoch"].map(last)]
         # A time before validation is the mean of the steps until then: of half of them, at least.
         bars["sound"] = ~bars["validated"] & (2 * bars["at"] >= bars["steps"])
         bars = bars.sort_values(["epoch", "sound"]).drop_duplicates("epoch", keep="last")
@@ -186,10 +185,10 @@ def _counts_samples(text: str, size: int, seconds: float) -> bool | None:
     Returns None if the log does not show it.
     """
     before = {int(at) for at, steps in _BAR.findall(text) if int(steps) == size and at != steps}
-    if len(before) < _FEW:
-        return True if seconds < _LEAST_STEP_S else None
-    batch = gcd(*before)
-    return batch > 1 if len(before) >= _MANY else min(before) == batch >= _LEAST_BATCH
+    batch, others = gcd(*before), len(before) - 1
+    if batch == 1 and others > 0:
+        return False
+    return seconds < _LEAST_STEP_S or (others > 0 and batch**others >= _UNLIKELY) or None
 
 
 def _bars(found: pd.DataFrame, lines: pd.Series, text: str) -> pd.DataFrame:
