@@ -12,7 +12,8 @@
   const JOB = ["most", "examples", "price"]; // fields that do not change a step
   const control = (name) => form.elements.namedItem(name);
   const value = (name) => control(name).value;
-  const number = (name) => Number(value(name));
+  const number = (name) => Number.parseFloat(value(name));
+  const currency = () => value("price").trim().split(/ +/)[1];
   const controls = [...form.elements].filter(({ name }) => name && name !== "preset");
   const preset = () => data.presets[value("preset")];
 
@@ -29,8 +30,8 @@
   }
 
   /** Say what is wrong with a number; empty if nothing is. */
-  function problem({ value: typed, dataset: { least, most, whole } }) {
-    const text = typed.trim();
+  function problem({ value: typed, dataset: { least, most, whole, word } }) {
+    const text = typed.trim().replace(word ? / +[\p{L}\p{Sc}]{1,20}$/u : "", "");
     if (!/^\d*\.?\d+$/.test(text)) {
       const hint = text.includes(",") ? "; write a point for decimals, and no comma" : "";
       return text ? `“${text}” is not a number${hint}.` : "A number is needed here.";
@@ -77,8 +78,7 @@
     return started;
   }
 
-  const names = controls.map(({ name }) => name);
-  const changed = () => names.filter((name) => value(name) !== start[name]);
+  const changed = () => Object.keys(start).filter((name) => value(name) !== start[name]);
 
   function keep() {
     const state = new URLSearchParams(changed().map((name) => [name, value(name)]));
@@ -222,7 +222,7 @@
       ["Efficiency", ({ efficiency }) => percent(efficiency), undefined, "nw-detail"],
       law && ["Examples", ({ examples }) => three(examples)],
       [law ? "Time to target" : "Time", ({ time }) => duration(time)],
-      number("price") > 0 && ["Cost", ({ cost }) => three(cost)],
+      number("price") > 0 && [currency() ? `Cost (${currency()})` : "Cost", ({ cost }) => three(cost)],
     ].filter(Boolean);
     const head = ([title, , , className = ""]) =>
       element("th", { scope: "col", className }, title, ...(title === "Measured" ? [" ", badge("published")] : []));
@@ -295,7 +295,7 @@
       `--between ${named("between")} --nodes ${machines.join(",") || 1}`,
       fixed ? `--global-batch ${plain(fixed)}` : "",
       law ? `--converges-like ${value("like")}` : `--examples ${plain(number("examples"))}`,
-      number("price") > 0 ? `--price ${plain(number("price"))}` : "",
+      number("price") > 0 ? `--price '${value("price").trim()}'` : "",
     ]
       .filter(Boolean)
       .join(" ");

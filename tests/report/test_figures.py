@@ -10,6 +10,7 @@ import pytest
 import vl_convert
 
 import make_records as make
+from nodewise.core.units import write_number
 from nodewise.report import theme
 from nodewise.report.charts import Chart
 from nodewise.report.context import ReportContext, read_context
@@ -209,6 +210,20 @@ def test_the_parts_of_a_step_are_together_as_long_as_the_median_step(every):
         step = chart.data.groupby(bars)["step_time_s"].first()
         assert whole.tolist() == pytest.approx(step.tolist()), chart.name
     assert charts
+
+
+def test_a_title_compares_the_parts_of_strategies_at_one_batch_and_no_devices(tmp_path):
+    about = {"strategy": ("custom_loop", "mpi", "horovod", "mirrored"), "batch": (64, 512)}
+    make.write_study(tmp_path, make.launches(n=(1, 2), **about))
+    study = read_context(CONFIG, tmp_path)
+    curves = study.tables["curves"]
+    curves["compute_s"] *= curves["strategy"].map({"mpi": 2, "mirrored": 9}).fillna(1)
+    (chart,) = study.pick("parts")
+    rows = chart.data.query("part == 'compute' and batch_per_worker == 512 and not on_devices")
+    assert {*chart.data["strategy"]} == {*about["strategy"]} > {*rows["strategy"]}
+    assert chart.finding.startswith("On 2 nodes at batch 512, ")
+    for share in (rows["share"].min(), rows["share"].max()):
+        assert write_number(share, "share") in chart.finding.replace("\u00a0", " ")
 
 
 # --- lines, panels, colours ---

@@ -43,6 +43,10 @@ def test_eight_gpus_on_slow_ethernet_are_forecast_as_practitioners_know_it():
     assert (rows["low"] < rows["efficiency"]).all() and (rows["efficiency"] < rows["high"]).all()
 
 
+def test_a_time_that_others_published_says_what_took_it():
+    assert continued()["unit"].str.contains("/").all()
+
+
 # --- home ---
 
 

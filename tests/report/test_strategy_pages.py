@@ -8,11 +8,13 @@ import pandas as pd
 import pytest
 
 import make_records as make
+from nodewise.report.context import read_context
 from nodewise.report.formulas import law_formula
 from nodewise.report.page import strategy_page
+from nodewise.report.pages import PAGES
 from nodewise.report.pages.strategies import read_diagrams
 from nodewise.strategies import STRATEGIES
-from rendering import Texts
+from rendering import CONFIG, Texts
 
 WORDS = "nw-way__words"  # the class of sentences
 SVG = "{http://www.w3.org/2000/svg}"
@@ -116,6 +118,15 @@ def test_strategies_are_compared_by_speed_and_by_the_bytes_of_an_example(docs):
     assert 2 * 7 / 8 * 100e6 in shown
     (lead,) = re.findall(r'nw-lead"[^>]*>(.*?)</p>', page(docs, "multi_worker_mirrored"), re.DOTALL)
     assert f"{best:#.2g} times" in Texts(lead).plain
+
+
+def test_a_strategy_was_faster_somewhere_only_if_its_interval_says_so(docs):
+    context = read_context(CONFIG, docs.parent)
+    *_, index = PAGES["strategies"](context)
+    assert index.context["somewhere"] == 1 and (context.compared["speedup"] > 1).any()
+    context.compared["speedup_low"] = 0.9
+    *_, index = PAGES["strategies"](context)
+    assert index.context["somewhere"] == 0
 
 
 # --- what was measured ---

@@ -140,6 +140,17 @@ def test_what_is_typed_is_what_one_device_does(page):
     assert rows(page)[0]["Examples/s"] == "533"  # 64 examples in 120 ms
 
 
+def test_a_price_may_name_its_currency_as_on_the_command_line(page):
+    assert "--price '3 USD'" in page.locator("#case code").inner_text()
+    page.fill("[name=price]", "2.5 EUR")
+    assert float(rows(page)[0]["Cost (EUR)"]) == pytest.approx(
+        2.5 * seconds(rows(page)[0]["Time"]) / 3600, rel=0.02
+    )
+    assert page.locator("#case code").inner_text().endswith("--price '2.5 EUR'")
+    page.fill("[name=price]", "2.5")
+    assert "Cost" in rows(page)[0]
+
+
 def test_a_fixed_global_batch_leaves_an_example_for_every_device(page):
     page.select_option("[name=scaling]", "global")
     page.fill("[name=global]", "16")
@@ -178,6 +189,7 @@ def test_compression_and_overlap_change_several_devices_alone(page):
         ("parameters", "0", "Must be from 0.001 to 10,000,000."),
         ("inside", "2.5", "Must be a whole number."),
         ("price", "-1", "“-1” is not a number."),
+        ("price", "2 E'R", "“2 E'R” is not a number."),
     ],
 )
 def test_a_wrong_number_is_one_line_beside_its_field(page, name, typed, said):
@@ -198,7 +210,8 @@ def test_no_field_of_any_preset_shows_an_exponent_or_an_error(page):
           select.value = key;
           ['input', 'change'].forEach((name) =>
             select.dispatchEvent(new Event(name, { bubbles: true })));
-          return [[...document.querySelectorAll('#case input')].map((one) => one.value),
+          return [[...document.querySelectorAll('#case input')].map((one) =>
+              one.name === 'price' ? one.value.replace(/ USD$/, '') : one.value),
             document.querySelectorAll('.nw-case__error:not(:empty)').length];
         })""",
         [*data(page)["presets"]],

@@ -137,6 +137,19 @@ def test_a_folder_in_which_snakemake_cannot_write_is_one_line_with_the_file(tmp_
     assert line.startswith("[Errno ") and ".snakemake/locks" in line and plugin.DISK in line
 
 
+@pytest.mark.parametrize("option", [["--configfile", "study.yaml"], ["--configfile=lost/a.json"]])
+def test_a_target_that_is_read_as_a_configuration_is_one_line_that_says_so(tmp_path, option):
+    (tmp_path / "Snakefile").write_text("rule all:\n    shell: 'true'\n")
+    (tmp_path / "study.yaml").write_text("name: study")
+    target = ["lost/a.json"] if len(option) > 1 else []
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--logger", "nodewise"]
+    command += [*option, *target]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    line = next(line for line in done.stderr.splitlines() if "[Errno" in line)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "'lost/a.json'" in line and plugin.NO_CONFIG in line and plugin.DISK not in line
+
+
 def test_verbose_leaves_it_all_to_snakemake(capsys, cells):
     assert not started(verbose=True).writes_to_stream
     assert capsys.readouterr().out == ""

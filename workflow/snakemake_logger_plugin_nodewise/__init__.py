@@ -37,6 +37,7 @@ BOILERPLATE = (
 )
 ENDINGS = ("Exiting because a job execution failed", "WorkflowError:\nAt least one job did not")
 STOPPING = ("Will exit after finishing", "Terminating processes on user request")
+NO_CONFIG = "There is no such configuration file. Name files to make before --configfile."
 DISK = "Snakemake needs space and the right to write in results/, build/ and .snakemake/."
 STOPPED = "Stopped on request. What is finished is kept; the same command continues with the rest."
 
@@ -150,7 +151,11 @@ class LogHandler(LogHandlerBase):
             return  # the step's own error says more
         *above, last = message.splitlines()
         if above and "Error: [Errno " in last:  # the end of a traceback
-            message = f"{last.partition(': ')[2]}. {DISK}"
+            error = last.partition(": ")[2]
+            # of the files that the command line names, only configuration files are opened so early
+            named = {repr(str(Path(word.rpartition("=")[2]))) for word in sys.argv}
+            missing = error.startswith("[Errno 2]") and error.rpartition(": ")[2] in named
+            message = f"{error}. {NO_CONFIG if missing else DISK}"
         self.stopped |= message.startswith(STOPPING)
         if message.startswith(ENDINGS):
             if self.stopped:

@@ -34,7 +34,8 @@ _UNUSED = [
     r"(?<=\.\d\d)\d+(?=[^<>]*>)",  # digits of places
 ]
 # columns that a chart needs, but not its table
-_UNSEEN = {"cell_id", "lacks", "rank", "bar", "ahead", "on_devices", "experiment", "machine"}
+_UNSEEN = {"cell_id", "lacks", "rank", "panel", "bar", "ahead", "on_devices"}
+_UNSEEN |= {"experiment", "machine"}
 _UNNAMED = {"curve", "dataset", "kind", "source"}  # what differs only if the names do not suffice
 
 

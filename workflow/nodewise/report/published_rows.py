@@ -4,7 +4,7 @@
 predicted, `model`, `device`, `devices`, `link` (the slowest one in use), `publisher`, `source`,
 `known` (what was given), `measured`, `predicted`, `low`, `high`, their `unit`, `ratio` (predicted
 over measured speed), `off` (the error, as a share: the ratio or its inverse, less one) and `inside`
-(whether the measured value was in the stated range).
+(whether the measured value was in the 90 % interval).
 """
 
 import re
@@ -81,8 +81,10 @@ def continued() -> pd.DataFrame:
     about["known"] = curves["n_devices"].agg(lambda counts: ", ".join(map(str, counts[:-1])))
     rows = published.read("curves/predicted_curves").join(about, "curve")
     links = rows["interconnect_between"].where(rows["n_nodes"] > 1, rows["interconnect_in_node"])
+    of_what = rows["quantity"].map({"run_time": "/run", "step_time": "/step"}).fillna("")
     found = rows.rename(columns={"value": "measured", "source_url": "source"}).assign(
         how=CONTINUED,
+        unit=rows["unit"].where(rows["unit"].str.contains("/"), rows["unit"] + of_what),
         link=links.map(link_title, na_action="ignore").fillna("not stated"),
         ratio=np.exp(rows["ours"]),
     )

@@ -75,7 +75,7 @@ BYTES_SENT = Column("bytes_sent_per_step", "Sent per step", "B", kind_from="labe
 
 ERROR_HALF = Column("median", "Half are within", "share", "error")
 ERROR_MOST = Column("p90", "Nine in ten are within", "share", "error")
-COVERED = Column("covered", "Inside the stated range", "share", "error")
+COVERED = Column("covered", "Inside the 90 % interval", "share", "error")
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,12 @@ _DRAWS = 400
     x=Axis("devices", "Devices", "log"),
     y=Axis("efficiency", "Speed of each device", unit="share"),
     interval=("low", "high"),
-    interval_is="nine in ten forecasts were within",
     colour="link",
     facet="model",
     guide="one",
     title=[
-        "{devices} machines on 10 Gbit/s train {model} {times} times as fast as one, "
-        "{model_first} {times_first} times"
+        "{devices} machines on 10 Gbit/s are predicted to train {model} {times} times as fast as "
+        "one, {model_first} {times_first} times"
     ],
     told=f"link == '{published_rows.SLOW}' and devices == 8",
     rank=["devices", "efficiency"],
@@ -86,7 +85,7 @@ def real_scaling(study: ReportContext) -> pd.DataFrame:
 def tested(study: ReportContext) -> pd.DataFrame:
     """Return all tests on published numbers."""
     rows = pd.concat([published_rows.forecasts(), published_rows.continued()])
-    named = rows["inside"].map({True: "inside the stated range", False: "outside"})
+    named = rows["inside"].map({True: "inside the 90 % interval", False: "outside"})
     columns = ["how", "devices", "ratio", "model", "link", "publisher"]
     return rows[columns].assign(range=named, kind="predicted")
 

@@ -62,21 +62,21 @@ def strategies(study: ReportContext) -> pd.DataFrame:
     colour="part",
     facet="batch_per_worker",
     title=[
-        "On {nodes} nodes, {share} of a step is computing with {strategy}, "
-        "{share_first} with {strategy_first}",
+        "On {nodes} nodes at batch {batch_per_worker}, {share} of a step is computing with "
+        "{strategy}, {share_first} with {strategy_first}",
         "On {nodes} nodes, {share} of a step is computing at batch {batch_per_worker}, "
         "{share_first} at batch {batch_per_worker_first}",
         "On {nodes} nodes, {share} of a step is computing at batch {batch_per_worker}",
     ],
-    told="nodes > 1 and part == 'compute'",
-    rank=["nodes", "rank"],
+    told="nodes > 1 and part == 'compute' and not on_devices",
+    rank=["nodes", "panel", "rank"],
     units={"share": "share"},
     reading=(
         "Input is the wait for examples in the timed steps. The other parts come from separate "
         "split steps: the gradient (compute), waiting for other workers (wait), the exchange "
         "(communicate), the update of the weights (apply). An exchange that cannot be timed apart "
-        "from computing counts as compute. Splitting a step takes time, so the parts are scaled: "
-        "together they are as long as the median step."
+        "from computing counts as compute. Split steps are not as long as whole ones, so the parts "
+        "are scaled: together they are as long as the median step."
     ),
 )
 def parts(study: ReportContext) -> pd.DataFrame:
@@ -97,9 +97,11 @@ def parts(study: ReportContext) -> pd.DataFrame:
         bar=pd.Series(bars, rows.index, dtype="str"),
         seconds=share * step,
         share=share,
+        on_devices=rows["cell_id"].isin(curves.loc[comparisons.on_devices(curves), "cell_id"]),
+        panel=rows["batch_per_worker"].where(rows["strategy"] != "", 0),  # strategies in each batch
         rank=share.where(rows["strategy"] != "", rows["batch_per_worker"]),
         place=rows["part"].map([*PART_COLOURS].index),
         length=step.where(rows["strategy"] != "", rows["nodes"]),
     ).sort_values(["length", "place"], kind="stable")
-    shown = ["bar", "part", "seconds", "share", *TIMED_STEP, *LAUNCHES, "lacks", "rank"]
-    return rows[[*_BAR, *shown]]
+    shown = ["bar", "part", "seconds", "share", *TIMED_STEP, *LAUNCHES, "lacks"]
+    return rows[[*_BAR, *shown, "on_devices", "panel", "rank"]]

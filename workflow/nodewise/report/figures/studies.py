@@ -9,7 +9,7 @@ from nodewise.report.scoreboard import scoreboard as printed_and_ours
 from nodewise.report.scoreboard import summary
 from nodewise.results.queries import LAUNCHES
 
-_OF_ALL = ("low", "high", "median", "points", "printed")  # of `summary`
+_OF_ALL = ("median", "points", "printed")  # of `summary`
 
 
 @figure(
@@ -22,12 +22,12 @@ _OF_ALL = ("low", "high", "median", "points", "printed")  # of `summary`
     colour="order",
     guide="one",
     title=[
-        "Our numbers are {low_of_all} to {high_of_all} the printed ones "
+        "Our numbers are {ratio_first} to {ratio} the printed ones "
         "({points_of_all} of {printed_of_all} points, median {median_of_all})",
+        "Ours is {ratio} what was printed",
     ],
     rank=["ratio"],
-    units=dict.fromkeys(("low_of_all", "high_of_all", "median_of_all"), "×")
-    | dict.fromkeys(("points_of_all", "printed_of_all"), ""),
+    units={"median_of_all": "×", "points_of_all": "", "printed_of_all": ""},
     caption="Dashed: as printed.",
     reading=(
         "All points are shown, also those that do not count as evidence. A point is in the printed "

@@ -61,7 +61,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "evidence": evidence,
         "interval": round(100 * INTERVAL),
         "kinds": list(KINDS.items()),
-        "projected": f"measured {PROJECTED}",
+        "projected": PROJECTED,
         "generated": f"measured, {GENERATED}",
         "machines": table(machines(study), _MACHINES),
         "cell_kinds": {base_kind(kind).removesuffix(" soft") for kind in cells["kind"]},
@@ -95,6 +95,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         ],
         "others": [(name, what) for name, (there, what) in others.items() if there],
         "citation": read_tree(Path("CITATION.cff")),
+        "no_results": study.config.left_out,
         "commits": sorted(set(cells["commit"]) - {""}),
     }
     yield Page("data.html", "data.md.j2", "Data", tables_page)

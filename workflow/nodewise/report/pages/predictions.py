@@ -14,7 +14,7 @@ from nodewise.report.fitted_curves import fitted_curves
 from nodewise.report.html import breakable, slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.tables import BATCH, Column, table
+from nodewise.report.tables import BATCH, COVERED, Column, table
 
 _TITLES = {
     "emulated": "Emulated clusters",
@@ -27,12 +27,12 @@ _ANSWERS = [
     Column("link", "Curve", wide=True),
     BATCH,
     Column("pays", "Faster than its own one node from"),
-    Column("possible", "Fastest, 90 % interval"),
+    Column("possible", "Fastest number of nodes, 90 % interval"),
     Column("measured", "Measured up to"),
     Column("speedup", "Speed-up there", "×", "fitted"),
     Column("price", "Cost there ÷ one node's", "×", "fitted"),
-    Column("run", "Target accuracy there", "s", "fitted"),
-    Column("run_one", "Target accuracy on one node", "s", "fitted"),
+    Column("run", "Time to target accuracy there", "s", "fitted"),
+    Column("run_one", "Time to target accuracy on one node", "s", "fitted"),
     Column("run_fastest", "Target accuracy soonest on"),
 ]
 _JUDGED = [
@@ -42,7 +42,7 @@ _JUDGED = [
     Column("points", "Tests"),
     Column("median_error", "Median error", "share", "error"),
     Column("worst_error", "Worst error", "share", "error"),
-    Column("covered", "Inside the 90 % interval", "share", "error"),
+    COVERED,
 ]
 
 

@@ -24,10 +24,7 @@ EXAMPLE = Job(nodes=8, payload_bytes=100e6, steps_per_epoch=1000)
 
 _TITLE = re.compile("<title[^>]*>(.*?)</title>")
 # the columns that distinguish the points of a study
-_AT = [
-    *("experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes"),
-    "whole_epochs",
-]
+_AT = ["experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes", "whole_epochs"]
 _BYTES = [
     MODEL,
     STRATEGY,
@@ -65,6 +62,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
             {
                 "title": link,
                 "best": ends[0]["speedup"] if ends else None,
+                "low": ends[0]["speedup_low"] if ends else None,
                 "worst": ends[-1]["speedup"] if ends else None,
                 "label": ends[0]["label"] if ends else None,
                 "worst_label": ends[-1]["label"] if ends else None,
@@ -82,7 +80,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "table": table(rows, _LISTED),
         "example": EXAMPLE,
         "measured": int(rows["best"].notna().sum()),
-        "somewhere": int((rows["best"] > 1).sum()),
+        "somewhere": int((rows["low"] > 1).sum()),
         "everywhere": int((rows["worst"] > 1).sum()),
     }
     path = "strategies/index.html"
@@ -112,15 +110,11 @@ def _strategy(
     of = {one: ends[0][one] for one in ("experiment", "model", "line")} if ends else {}
     return {
         "name": name,
-        "short_title": strategy.short_title,
-        "backend": strategy.backend,
+        "strategy": strategy,
         "ends": study.with_titles(pd.DataFrame(ends)).to_dict("records"),
         "figures": first_figure(study, "strategies", "speedup", **of) if ends else [],
         "parts": first_figure(study, "parts", **of) if ends else [],
         "diagrams": read_diagrams(strategy.folder),
-        "exchange": strategy.exchange,
-        "needs": strategy.needs,
-        "nodes": strategy.nodes,
         "options": [
             (option, str(field.default).lower())  # as a configuration has it
             for option, field in strategy.options.model_fields.items()

@@ -20,7 +20,7 @@ from nodewise.results import published
 PAGE = "time-to-accuracy.html"
 SHOWN = {"resnet": "ResNet-50", "bert": "BERT-large"}
 """Benchmarks that first sentences tell of, and their short names."""
-_CASE, _BENCHMARK, _PRICE = "dlperf-150", "resnet", 3.0  # the example; $ an hour and device
+_CASE, _BENCHMARK, _PRICE = "dlperf-150", "resnet", 3.0  # the example; USD an hour and device
 _DEVICES = [8, 32, 128, 512]
 _BATCHES = ["critical_batch", "critical_batch_low", "critical_batch_high"]
 _STEPS = [
@@ -52,7 +52,7 @@ _EXAMPLE = [
     Column("global_batch", "Global batch"),
     Column("mega", "Million examples", "mean", "predicted", low="mega_low", high="mega_high"),
     Column("hours", "Hours", "mean", "predicted", low="hours_low", high="hours_high"),
-    Column("cost", "Cost ($)", "", "predicted", low="cost_low", high="cost_high"),
+    Column("cost", "Cost (USD)", "", "predicted", low="cost_low", high="cost_high"),
 ]
 
 
@@ -88,7 +88,7 @@ def _example() -> dict[str, Any]:
     rows = published.forecast_cases().query("case == @_CASE")
     cluster, training = Case.model_validate(dict(rows.iloc[0])).setup()
     points = dict(zip(rows["n_devices"].tolist(), rows[published.RATE].tolist(), strict=True))
-    job = Job(price=_PRICE, currency="$", steps=published_laws()[_BENCHMARK], node="device")
+    job = Job(price=_PRICE, currency="USD", steps=published_laws()[_BENCHMARK], node="device")
     answers = forecast(cluster, replace(training, measured=points), _DEVICES, job)
     found = pd.DataFrame(forecast_rows(answers, cluster.devices_per_node))
     found = found[found["devices"].isin(_DEVICES)]

@@ -34,7 +34,8 @@ _TITLES |= {"unknown": "not known", "rate": "another rate", "all": "all links"}
 _TITLES |= {"within a node": "NVLink or PCIe, in one machine"}
 _SMALLER = {"resnet50": " at 32×32 pixels", "bert_base": ", last layer and head only"}
 FIRST = "ResNet-50, fp32, batch 64: 8 × V100"
-JOB: dict[str, Any] = {"machines": [1, 2, 4, 8], "examples": 1_281_167, "price": 3}
+JOB: dict[str, Any] = {"machines": [1, 2, 4, 8], "examples": 1_281_167}
+JOB |= {"price": 3, "currency": "USD"}
 """The job of the first case: an epoch of ImageNet."""
 _FEW = 30  # published points of a kind of link that say too little about nine in ten
 _COLUMNS = [
@@ -43,7 +44,7 @@ _COLUMNS = [
     Column("speedup", "Speed-up", "×", "predicted", low="low", high="high"),
     Column("efficiency", "Efficiency", "share", "predicted"),
     Column("time", "Time", "s", "predicted"),
-    Column("cost", "Cost", "mean", "predicted"),
+    Column("cost", f"Cost ({JOB['currency']})", "mean", "predicted"),
 ]
 
 
