@@ -21,6 +21,7 @@ LOGS = {
     "tensorflow_rates": ("estimator.txt", None, None, None, 0.08),
     "tensorboard": ("events.out.tfevents.1700000000.node", None, None, None, 0.1),
     "lightning_csv": ("metrics.csv", None, None, None, 128 / 652.8),
+    "trainer_console": ("trainer_console.txt", None, 8, 16, 0.4),
     "trainer_state": ("trainer_state.json", None, None, 128 / 8, 0.4),
     "mlperf_log": ("mlperf.txt", "ssd", None, 1024 / 8, 50.5 * 1024 / 117266),
     "step_times": ("step_times.json", "my_cnn", 4, 32, 0.031),

@@ -36,6 +36,7 @@ KERAS = ("epoch_loss", "epoch_steps_per_second")
         (("Avg iters per sec", "Avg samples per sec (train)"), "Avg samples per sec (train)"),
         (("train/it/s", "val/it/s", "iters"), "train/it/s"),
         (("train|samples_per_sec", "val|samples_per_sec"), "train|samples_per_sec"),
+        (("8 gpu, no eval - samples_per_second",), "8 gpu, no eval - samples_per_second"),
     ],
 )
 def test_the_rate_of_training_over_all_devices_is_found(names, name):

@@ -2,10 +2,12 @@
 
 import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from mistakes import user_error
 from nodewise.results.importers import IMPORTERS, import_curves, read_rows
@@ -135,10 +137,11 @@ def test_impossible_values_of_a_log_are_refused(tmp_path, old, new, column):
     assert user_error(import_curves, path).startswith(f"{path}, {column}: ")
 
 
-def mlperf(*events: tuple[str, object, dict[str, object]], second: int = 1) -> str:
-    """Return a log whose events are some seconds apart."""
+def mlperf(*events: Sequence[object], second: int = 1) -> str:
+    """Return a log of events, of a key, a value and metadata, that are some seconds apart."""
     lines = ""
-    for at, (key, value, metadata) in enumerate(events):
+    for at, (key, *rest) in enumerate(events):
+        value, metadata = [*rest, None, {}][:2]
         event = {"time_ms": 1000 * second * at, "key": key, "value": value, "metadata": metadata}
         lines += f":::MLLOG {json.dumps(event)}\n"
     return lines
@@ -147,37 +150,21 @@ def mlperf(*events: tuple[str, object, dict[str, object]], second: int = 1) -> s
 BATCH = ("global_batch_size", 64, {})
 RUN = (("run_start", None, {}), ("run_stop", None, {"status": "success"}))
 EPOCH = (("epoch_start", None, {}), ("epoch_stop", None, {}))
-BLOCK = ("block_stop", None, {})
 ABORTED = ("run_stop", None, {"status": "aborted"})
 
 
-@pytest.mark.parametrize(
-    ("text", "times"),
-    [
-        (mlperf(BATCH, *RUN, second=5), [5]),
-        (mlperf(BATCH, RUN[0], *EPOCH, *EPOCH, *EPOCH, ABORTED, second=3), [3, 3]),
-        (mlperf(BATCH, ("epoch_start", None, {"epoch_count": 4}), EPOCH[1], second=20), [5]),
-        (mlperf(BATCH, *2 * (("block_start", None, {"epoch_count": 4}), BLOCK), second=8), [2]),
-        (mlperf(BATCH, EPOCH[0], EPOCH[0], EPOCH[1], EPOCH[1], second=2), [4]),  # of two ranks
-    ],
-)
-def test_epochs_of_mlperf_are_timed_or_else_the_run_that_reached_its_target(tmp_path, text, times):
-    rows = read_rows(written(tmp_path, text))
-    assert rows["epoch_time_s"].tolist() == pytest.approx(times)
-    assert set(rows["global_batch"]) == {64}
-
-
 PLANNED = ("train_samples", 10**6, {})
+EVENTS = yaml.safe_load((FILES / "mlperf_events.yaml").read_text())
 
 
-def test_the_examples_of_an_epoch_are_not_those_of_a_run(tmp_path):
-    assert "examples" not in read_rows(written(tmp_path, mlperf(BATCH, PLANNED, *RUN)))
-    rows = read_rows(written(tmp_path, mlperf(BATCH, PLANNED, RUN[0], *EPOCH, RUN[1])))
-    assert rows["examples"].tolist() == [10**6]
-    # a whole run has the samples that it logs at its end
-    text = mlperf(BATCH, *RUN, ("train_samples", 640, {}), second=5)
-    rows = read_rows(written(tmp_path, text))
-    assert rows[["epoch_time_s", "examples"]].to_numpy().tolist() == [[5, 640]]
+@pytest.mark.parametrize("case", EVENTS.values(), ids=EVENTS)
+def test_events_of_mlperf_say_what_a_person_reads(tmp_path, case):
+    log = written(
+        tmp_path, case.get("before", "") + mlperf(*case["events"], second=case["seconds"])
+    )
+    rows = read_rows(log)
+    for column in case.keys() - {"before", "events", "seconds"}:
+        assert (rows[column].tolist() if column in rows else None) == case[column], column
 
 
 @pytest.mark.parametrize(
@@ -212,15 +199,6 @@ def test_an_epoch_that_is_the_whole_run_has_the_samples_that_were_trained(
 )
 def test_a_log_of_mlperf_of_two_runs_or_without_an_end_is_refused(tmp_path, text, said):
     assert said in refused(tmp_path, text)
-
-
-def test_samples_of_mlperf_that_count_batches_become_examples(tmp_path):
-    # an epoch takes 2 s: 100 batches of 64 examples are 3,200 examples a second
-    samples = ("train_samples", 100, {})
-    for rate, examples in ((3200.0, 6400.0), (50.0, 100.0)):
-        stats = ("tracked_stats", {"throughput": rate}, {})
-        text = mlperf(BATCH, samples, *EPOCH, stats, *EPOCH, second=2)
-        assert read_rows(written(tmp_path, text))["examples"].tolist() == [examples]
 
 
 @pytest.mark.parametrize("update", ["parameter_server", "distributed_replicated"])

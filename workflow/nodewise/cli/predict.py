@@ -73,17 +73,17 @@ def import_files(
 
     It recognises the output of Keras, tf_cnn_benchmarks, Horovod's synthetic
     benchmarks and TensorFlow's Estimator, TensorBoard event files, metrics.csv of
-    PyTorch Lightning, trainer_state.json of Hugging Face, logs of MLPerf, and the
-    files of the callback data/templates/step_times.py. What launchers put before
-    every line is found and skipped.
+    PyTorch Lightning, output and trainer_state.json of Hugging Face's Trainer, logs
+    of MLPerf, and the files of the callback data/templates/step_times.py. What
+    launchers put before every line is found and skipped.
 
     --name says what names of files or folders mean, as 'run_{devices}.log' or
     '{curve}/{devices}gpu/*': {curve}, {devices}, {batch}, {global_batch} and *.
 
     --pattern is a regular expression of the lines of any other log, such as
     'time (?P<step_ms>[\d.]+)ms', with named groups: step_s, step_ms, steps_per_s,
-    samples_per_s, samples_per_s_per_device or epoch_s; curve, devices, batch,
-    global_batch, examples.
+    samples_per_s, samples_per_s_per_device, epoch_s, or steps and run_s; curve,
+    devices, batch, global_batch, examples, hosts, devices_per_host.
 
     Example: nodewise import run_*.log --name 'run_{devices}.log' -o mine.csv
     """

@@ -28,7 +28,7 @@ _EXAMPLES = re.compile(r"(im(g|age)|sample|example|seq(uence)?|sentence|record|v
 _DEVICE = re.compile(
     r"([gtcnhix]pu|device|accelerator|chip|core|card|worker|replica|rank|process(es)?)s?"
 )
-_PREFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}
+PREFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}  # of units
 
 
 def parse_unit(quantity: str, unit: str) -> tuple[str, float]:
@@ -68,7 +68,7 @@ def _parse_rate(unit: str) -> tuple[str, float]:
     if steps:
         return "steps_per_s", per_s
     thousands = what.startswith(" ", 1) or _EXAMPLES.fullmatch(what[1:])  # kimages, k tokens
-    return "samples_per_s", per_s * (_PREFIXES.get(unit[:1], 1.0) if thousands else 1.0)
+    return "samples_per_s", per_s * (PREFIXES.get(unit[:1], 1.0) if thousands else 1.0)
 
 
 def _parse_time(quantity: str, unit: str) -> tuple[str, float]:

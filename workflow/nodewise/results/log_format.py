@@ -19,6 +19,7 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes, read_start, read_tree
+from nodewise.results.curve_units import PREFIXES
 
 DECLARED = read_tree(Path(__file__).with_name("log_formats.yaml"))
 FIELDS: Mapping[str, tuple[str, float | None]] = DECLARED["fields"]
@@ -36,6 +37,7 @@ _CODES = re.compile(
 )
 _RETURN = re.compile(r"(?:#015|\\r)(?= *\d+/)")  # before a bar, as syslog and JSON escape it
 _THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
+_PREFIX = re.compile(r"[kKMGB](?!\w)")  # of a unit, after a number: `11.5K`
 _NUMBERED = re.compile(r"\w*\d\w*")
 _DIGITS = 6  # of a number of devices, to which rounded batches lead
 _LONGEST_PREFIX = 300
@@ -74,25 +76,25 @@ class LogFormat:
         one_result: whether a run has only one result; others are those of its other processes.
         warm_up: pattern of logs whose first of several results is left out, because first steps are
             slower.
+        scattered: whether settings may come after results.
     """
 
     example: str
     results: Sequence[str]
     settings: Sequence[str] = ()
     start: str = ""
-    unless: str = ""
+    unless: str = "(?!)"
     refused: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     one_result: bool = False
     warm_up: str | None = None
+    scattered: bool = False
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has a line by which this kind of log is recognised."""
         sign = (self.start or self.results[0]).removeprefix("^")  # prefixes are not removed yet
         text = _plain(read_start(path, _START_BYTES))
-        if self.unless and re.search(self.unless, text):
-            return False
-        return re.search(sign, text) is not None
+        return re.search(sign, text) is not None and not re.search(self.unless, text)
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per result.
@@ -112,7 +114,7 @@ class LogFormat:
                 raise _refusal(path, line, reason)
         found = (_find(pattern, text) for pattern in self.results)
         results = next(filter(None, found), [])
-        first_end = results[0].end() if results else len(text)
+        first_end = results[0].end() if results and not self.scattered else len(text)
         settings = [lines for pattern in self.settings if (lines := _find(pattern, text))]
         for lines in settings:
             for line in lines:
@@ -126,8 +128,8 @@ class LogFormat:
         if self.warm_up is not None and len(results) > 1 and re.search(self.warm_up, text, re.M):
             results = results[1:]
             notes.append("the first result is left out as warm-up")
-        fields = {name: text for one, *_ in settings for name, text in one.groupdict("").items()}
-        table = pd.DataFrame([_columns(path, fields | one.groupdict("")) for one in results])
+        firsts = [one for one, *_ in settings]
+        table = pd.DataFrame([_columns(path, [*firsts, one]) for one in results])
         table.attrs["notes"] = notes
         return table
 
@@ -164,25 +166,30 @@ def _uncaptured(found: re.Match[str]) -> str:
     return text
 
 
-def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of a result by column, in seconds."""
+def _columns(path: Path, matches: Sequence[re.Match[str]]) -> dict[str, Any]:
+    """Return the fields of a result and its settings by column, in seconds."""
     row: dict[str, Any] = {}
-    for name, text in fields.items():
+    groups = ((one, *item) for one in matches for item in one.groupdict("").items())
+    for found, name, text in groups:
         column, unit = FIELDS[name]
         if text and unit is None:
             row[column] = COLLECTIVES.get(text, text)
         elif text and unit:
+            prefix = _PREFIX.match(found.string, found.end(name))
             try:
-                row[column] = float(_THOUSANDS.sub("", text)) * unit
+                number = float(_THOUSANDS.sub("", text))
             except ValueError:
                 raise UserError(f"{path}: {name} must be a number, not {text!r:.40}") from None
+            row[column] = number * (PREFIXES[prefix[0]] if prefix else 1.0) * unit
     if "stopped" in row:
         seconds = row.pop("stopped") - row.pop("started", 0.0)
         row["epoch_time_s"] = seconds / (row.pop("epochs", 1.0) or 1.0)
     if {"steps", "run_s"} <= set(row):
         row["steps_per_s"] = row.pop("steps") / (row.pop("run_s") or math.nan)
+    if {"hosts", "devices_per_host"} <= set(row):
+        row.setdefault("nodes", row["hosts"] * row["devices_per_host"])
     if "nodes" not in row and {"global_batch", "batch_per_worker"} <= set(row):
-        whole, batch = row.pop("global_batch"), row["batch_per_worker"] or 1.0
+        whole, batch = row["global_batch"], row["batch_per_worker"] or 1.0
         row["nodes"] = round(whole / batch, _DIGITS)
         if row["nodes"] % 1:
             raise UserError(f"{path}: {batch:g} examples on each device are no part of {whole:g}")
@@ -191,9 +198,10 @@ def _columns(path: Path, fields: Mapping[str, str]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)  # all formats look at the same start
 def _plain(content: bytes) -> str:
-    """Return a log without codes for colours. PowerShell writes UTF-16."""
-    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    return _CODES.sub("", _RETURN.sub("\r", content.decode(encoding, errors="replace")))
+    """Return a log without codes for colours, and a line for each state of a progress bar."""
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"  # PowerShell
+    text = _RETURN.sub("\r", content.decode(encoding, errors="replace"))
+    return _CODES.sub("", text).replace("\r", "\n")
 
 
 def text_of(path: Path, known: Sequence[str]) -> str:

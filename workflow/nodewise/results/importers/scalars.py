@@ -45,11 +45,12 @@ class ScalarsCsv:
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per value of the rate of training; see `training_rates`."""
         header, lines = read_table(path)
-        logged: dict[str, list[str]] = defaultdict(list)
-        for _, values in lines:
-            for name, text in zip(header, values, strict=False):
-                if text:
-                    logged[name].append(text)
+        columns = zip(*(values for _, values in lines), strict=False)
+        logged = {  # TensorBoard exports one value, which the name of the file names
+            path.stem if name == "Value" else name: [*filter(None, column)]
+            for name, column in zip(header, columns, strict=False)
+            if any(column)
+        }
         return training_rates(path, logged)
 
 
@@ -101,7 +102,8 @@ def training_rates(path: Path, logged: Mapping[str, Sequence[str]]) -> pd.DataFr
     """
     rates: dict[tuple[bool, bool, bool], list[str]] = defaultdict(list)  # the least are the best
     for name in sorted(logged):
-        rate, words = _RATE.search(name), set(re.split(r"[\W_]+", name.lower()))
+        logged_as = name.rpartition(" - ")[2]  # after the name of a run
+        rate, words = _RATE.search(name), set(re.split(r"[\W_]+", logged_as.lower()))
         if rate is None or any(map(_OTHERS.fullmatch, words)):
             continue
         # All devices make a step together. Lightning's global rate counts the batch of each.
@@ -114,7 +116,8 @@ def training_rates(path: Path, logged: Mapping[str, Sequence[str]]) -> pd.DataFr
         names = (rates[best] or sorted(logged))[:10]
         raise UserError(
             f"{path}: needs one rate of training, such as train/samples_per_sec or "
-            f"epoch_steps_per_second; it has {', '.join(names) or 'none'}"
+            f"epoch_steps_per_second; it has {', '.join(names) or 'none'}. "
+            "`nodewise import --pattern` takes any column"
         )
     (name,) = rates[best]
     try:

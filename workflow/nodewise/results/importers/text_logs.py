@@ -40,36 +40,53 @@ class MlperfLog(LogFormat):
     def rows_of(self, text: str, path: Path) -> pd.DataFrame:
         """Return one row per epoch, or one for the whole run; see `LogFormat`.
 
-        `examples` are multiplied by the batch if only so they agree with the logged throughputs. If
-        they agree in neither way, the throughput is used. An epoch that is the whole run has the
-        examples that were trained, if these are logged: as counts, or as `train_samples` at its
-        end, where those before are planned.
+        Logged throughputs, of all devices or of each, show whether `examples` count batches. They
+        are used where an epoch includes evaluations or is not complete.
         """
         table = super().rows_of(text, path)
         notes = table.attrs.pop("notes")
-        if samples := _numbers("train_samples", text):
-            table["examples"] = samples[-1]
+        timed = table[table["epoch_time_s"] > 0]  # some programs log an empty block at the end
+        table = table if timed.empty else timed.reset_index(drop=True)
         run = re.search(_RUN, text)
         run_s = (float(run[2]) - float(run[1])) / 1e3 if run else np.inf
-        if len(table) == 1 and table["epoch_time_s"].item() > _WHOLE * run_s:
-            _, *end = re.split(r'"(?:epoch|block|run)_stop"', text, maxsplit=1)
-            trained = _numbers("samples_count", text) or _numbers("train_samples", "".join(end))
-            counts = [count for count in _numbers("epoch_num", text) if count > _MOST_EPOCHS]
-            table["examples"] = max(trained or counts, default=np.nan)
+        of_run = len(table) == 1 and table["epoch_time_s"].item() > _WHOLE * run_s
+        if of_run:
             notes.append("the time is that of the whole run to its target quality")
+        table["examples"] = _examples(text, None if of_run else len(table))
         rates = _numbers("throughput", text)
-        if rates and {"examples", "global_batch"} <= {*table}:
+        if rates and "global_batch" in table:
             each = np.median(rates) * (table["epoch_time_s"] / table["examples"]).median()
-            if abs(each / table["global_batch"].median() - 1) < _CLOSE:
+            batches = table.filter(["global_batch", "batch_per_worker"]).median()
+            counted = (batches > 1) & ((each / batches - 1).abs() < _CLOSE)
+            if counted.any() or (table["examples"] < table["global_batch"]).any():
                 table["examples"] *= table["global_batch"]
                 notes.append("train_samples count batches, as the logged throughputs show")
-            elif not 1 / _INCLUDES < each < _INCLUDES:
+            elif not of_run and (each < 1 / _INCLUDES or each > _INCLUDES):
+                notes.append("the logged throughput is left out: it is not that of train_samples")
+            elif not abs(each - 1) < _CLOSE:
                 table = table.drop(columns=["examples", "epoch_time_s"])
                 table["samples_per_s"] = np.median(rates)
                 notes.append("the logged throughput is used, which is not that of train_samples")
         table = table.dropna(axis="columns")
         table.attrs["notes"] = notes
         return table
+
+
+def _examples(text: str, epochs: int | None) -> float:
+    """Return the examples of a run, or of each of its epochs; NaN if unknown.
+
+    `train_samples` at the end of a run were trained, those before are planned.
+    """
+    counts = sorted({n for n in _numbers("(?:samples_count|epoch_num)", text) if n > _MOST_EPOCHS})
+    _, *end = re.split(r'"(?:epoch|block|run)_stop"', text, maxsplit=1)
+    logged = _numbers("train_samples", text if epochs else "".join(end))
+    if epochs is None:
+        return max(counts + logged, default=np.nan)
+    between = np.median(np.diff(counts)) if len(counts) > 1 else 0.0
+    if between > _MOST_EPOCHS and len(counts) >= epochs:
+        return float(between)
+    benchmark = "".join(re.findall(r'"submission_benchmark", ?"value": ?"(\w+)', text)[:1])
+    return DECLARED["mlperf_examples"].get(benchmark, [np.nan, *logged][-1]) or np.nan
 
 
 class TrainerState(LogFormat):
@@ -81,9 +98,6 @@ class TrainerState(LogFormat):
         The Trainer logs the examples of all epochs per second. In each epoch, the last step may
         have fewer examples, or be dropped. So the mean examples per step only bound the batch. It
         is a multiple of `train_batch_size`, the batch of a process.
-
-        Source: `speed_metrics` and `set_initial_training_values` in
-        https://github.com/huggingface/transformers/tree/main/src/transformers.
         """
         table = super().rows_of(text, path)
         run_s = _numbers("train_runtime", text)[-1]
@@ -221,10 +235,6 @@ def _bars(found: pd.DataFrame, lines: pd.Series, text: str) -> pd.DataFrame:
     return bars[timed | ((elapsed > 0) & (steps > 0) & (at == steps))]
 
 
-_WITH_CODE = {
-    "keras_console": KerasConsole,
-    "mlperf_log": MlperfLog,
-    "trainer_state": TrainerState,
-}
+_SPECIAL = {"keras_console": KerasConsole, "mlperf_log": MlperfLog, "trainer_state": TrainerState}
 for _name, _declared in DECLARED["formats"].items():
-    IMPORTERS.add(_name, _WITH_CODE.get(_name, LogFormat)(**_declared))
+    IMPORTERS.add(_name, _SPECIAL.get(_name, LogFormat)(**_declared))
