@@ -69,7 +69,27 @@ GENERATED = {
 SMALL = "--one 50ms --many 150ms --devices 8 --between 10gbit-tcp --parameters 1e6"
 
 
-@pytest.mark.parametrize(("cause", "options"), [*GENERATED.items(), (c.MESSAGES, SMALL)])
+# each of two nodes sums the gradients of its devices before it sends them to one server
+OF_NODES = (
+    f"--one 0.2s --one-devices 8 --many {0.2 + 2 * 0.102 / 0.95 * 1.5}s --devices 16 "
+    f"--devices-per-node 8 --sums servers=1 --between 10gbit-tcp {RESNET}"
+)
+# four devices read less from one disk than one does
+LESS_INPUT = "--one 49s/epoch --many 82s/epoch --devices 4 --within nvlink3"
+# one server delivers 0.69 s of bytes to each worker, while others compute
+SATURATED = (
+    "--one '22.3 images/s' --at '2=44 images/s' --at '4=46.6 images/s' --many '48 images/s' "
+    "--devices 8 --synthetic '48 images/s' --devices-per-node 1 --sums servers=1 --between 1gbit "
+    "--batch 32 --parameters 23.8e6"
+)
+MORE = [
+    *((c.MESSAGES, SMALL), (c.SERVERS, OF_NODES), (c.SERVERS, SATURATED), (c.INPUT, LESS_INPUT)),
+    # a small model of CIFAR-10
+    (c.SHORT, "--one 27s/epoch --many 32s/epoch --devices 2 --global-batch 32 --parameters 2.7e5"),
+]
+
+
+@pytest.mark.parametrize(("cause", "options"), [*GENERATED.items(), *MORE])
 def test_a_cause_that_generated_the_numbers_is_named_first(cause, options):
     answer = ask(options)
     assert answer["causes"][0]["name"] == cause
@@ -109,6 +129,37 @@ def test_numbers_that_do_not_decide_name_the_measurement_that_would(options, mea
     answer = ask(options)
     assert not answer["decided"]
     assert answer["measure"] == MEASUREMENTS[measure]
+
+
+NO_LINK = "--one '608 images/s' --one-devices 4 --many '152 images/s' --devices 8"
+
+
+def test_without_the_link_a_slow_exchange_may_be_that_link_or_another():
+    answer = ask(f"{NO_LINK} --devices-per-node 4 --sums all-reduce {RESNET}")
+    assert {row["name"] for row in answer["causes"][:2]} == {c.BYTES, c.LINK}
+    assert not answer["decided"]
+    assert answer["measure"] == MEASUREMENTS["link"]
+
+
+def test_a_run_without_exchange_is_not_asked_for_where_it_lacks_both_causes():
+    slow = "--one '36 min/run' --one-devices 8 --many '105 min/run' --devices 16"
+    answer = ask(
+        f"{slow} --devices-per-node 8 --between 25gbit --parameters 110e6 --embedding "
+        "--sums all-reduce"
+    )
+    assert [row["name"] for row in answer["causes"][:2]] == [c.BYTES, c.SPARSE]
+    assert answer["measure"] == MEASUREMENTS["third"]
+
+
+def test_the_batch_says_nothing_about_the_time_of_a_step_where_tokens_are_counted():
+    options = "--one '2558 tokens/s' --many '580 tokens/s/gpu' --devices 4 --parameters 8e9"
+    answer = ask(f"{options} --batch 2")
+    assert answer["causes"] == ask(options)["causes"]
+    assert answer["implied_gbyte_per_s"] is None
+
+
+def test_slower_steps_are_read_with_the_examples_that_they_have():
+    assert "2.27 times the examples/s" in ask("--one 0.789s --many 1.39s --devices 4")["read"][-1]
 
 
 def test_weak_scaling_with_a_high_efficiency_is_normal():
@@ -188,6 +239,8 @@ def test_the_same_devices_in_one_node_are_a_reference():
         ("1,308.7 images/sec", "samples_per_s", 1308.7),
         ("5.1 steps/s", "step_time_s", 1 / 5.1),
         ("910s/epoch", "epoch_time_s", 910),
+        ("38k tokens/s", "tokens_per_s", 38_000),
+        ("9,500 wps", "tokens_per_s", 9_500),
         ("2 min/epoch", "epoch_time_s", 120),
     ],
 )

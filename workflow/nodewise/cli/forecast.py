@@ -181,7 +181,7 @@ def explain_scaling(
     one_devices: Annotated[int, Option(min=1, help="Devices of --one: one, or a whole node.")] = 1,
     one_nodes: Annotated[int | None, Option(min=1, help="Nodes of --one, if not full.")] = None,
     at: Annotated[list[str] | None, Option(help="More numbers: 2=95ms; repeatable.")] = None,
-    synthetic: Annotated[str | None, Option(help="--many again, on synthetic data.")] = None,
+    synthetic: Annotated[str | None, Option(help="--many on synthetic data, maybe itself.")] = None,
     no_sync: Annotated[str | None, Option(help="--many again, without exchange.")] = None,
     batch: Annotated[float | None, Option(min=1, help="Examples per device and step.")] = None,
     global_batch: Annotated[float | None, Option(min=1, help="Or: all devices together.")] = None,
@@ -249,6 +249,7 @@ def explain_scaling(
             embedding=embedding,
             cpu=cpu,
             one_nodes=one_nodes,
+            link_told=bool(link or between),
         )
     )
     if as_json:

@@ -8,7 +8,6 @@ curve passes through them:
   to.
 - **Fitting**: `fit_curves` decides which points are fitted together, `known_links` collects what is
   known before the fit, and `fit` estimates the coefficients.
-- **Validation**: `judge` computes errors on held-out points.
 - **Answers**: `curve_predictions` draws step times, by the law or as `similar_curves` among the
   published ones went on. `answers` makes one table of them: time, cost, energy, speed-up and
   efficiency by number of nodes, the best number for each objective and the best batch for each
@@ -16,7 +15,7 @@ curve passes through them:
 
 These modules are used by:
 
-- The tables of a study: `study` builds them.
+- The tables of a study: `study` builds them, and computes errors on held-out points.
 - The commands: `fit_file` writes and reads the fits, `question_files` serves `predict --at`,
   `next_measurement` recommends what to measure, and `options` parses their options. `forecast`
   needs no fit.

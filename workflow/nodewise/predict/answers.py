@@ -24,8 +24,6 @@ from nodewise.results.curves import Curve
 
 FAR = 2
 """Predictions beyond this multiple of the measured range are extrapolated."""
-HALF = 0.5
-"""At the knee, a further node adds less than this share of itself to the speed-up."""
 _KNOWN = 0.5  # least share of draws in which steps take time, for an answer
 _SURE = 0.9  # chance from which a number of nodes keeps a deadline for sure enough
 _ALIKE = 1e-9  # relative differences below this are rounding errors
@@ -368,7 +366,7 @@ def _knee(answers: Answers) -> Floats:
     price of what is gained has doubled. It is one node if none adds as much.
     """
     added = np.diff(answers.speedup, axis=1) / np.diff(answers.nodes)
-    pays = np.column_stack([np.ones(len(added), bool), added >= HALF])
+    pays = np.column_stack([np.ones(len(added), bool), added >= 0.5])
     return np.where(pays, -answers.nodes, np.inf)
 
 

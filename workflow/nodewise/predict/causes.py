@@ -32,9 +32,10 @@ _PART = {name: part for part, name in enumerate(CAUSES, 1)}  # the first part is
 NORMAL = 0.85
 """Scaling with this efficiency is normal."""
 _TYPICAL_PARAMETERS = 25e6  # where they are not known, with a scatter of 1.5 of the logarithm
+_FEW_PARAMETERS = 3e6  # below, steps are short, as those of MNIST's and CIFAR-10's models
 _MOST_MISREAD = 0.7  # efficiency from which on step times that hardly change may be misread
 _USUAL_WAIT = 0.05  # per doubling; on published clusters that lost more, the cause is not known
-_SATURATED = 0.3  # how often the reference already waits for input
+_SATURATED = 0.4  # how often the reference already waits for input
 
 
 @dataclass
@@ -52,6 +53,7 @@ class Steps:
         embedding: whether the model has one: its gradient may be sparse, and its input is small.
         cpu: whether the devices are CPUs, so that computing takes all cores.
         one_nodes: nodes of the reference; None: as `cluster` says.
+        link_told: whether it was said what links the nodes: else it may be far slower.
         same_devices: whether the reference and the number in question run on the same devices.
         across: whether the number in question is of several nodes.
         link_measured: whether the link in question was, so that it is the one in use.
@@ -74,6 +76,7 @@ class Steps:
     embedding: bool = False
     cpu: bool = False
     one_nodes: int | None = None
+    link_told: bool = True
 
     def __post_init__(self) -> None:
         self.first, self.last = self.posted[0], self.posted[-1]
@@ -94,14 +97,15 @@ class Steps:
         self._draws = Draws(self.cluster, replace(self.training, parameters=parameters))
         random = np.random.default_rng(1)
         self._size, self._other, first, payload = random.standard_normal((4, 1 + DRAWS))
-        self._share, self._chance = random.random((2, 1 + DRAWS))
+        self._share, self._chance, slow = random.random((3, 1 + DRAWS))
+        # A link of which nothing is known is 10 Gbit/s or faster, or else slower.
+        self._slow = 1.0 if self.link_told else 12 ** np.maximum(0, 2 * slow - 1)
         self._payload = 1.0 if self.training.parameters else np.exp(1.5 * payload)
-        first_s = {
-            "step_time_s": self.first.value,
-            "samples_per_s": self.first.devices * self._draws.batch / self.first.value,
-            "epoch_time_s": 0.2 * np.exp(first),  # of an unknown number of steps
-        }
-        self._first_s = np.broadcast_to(first_s[self.first.clock], 1 + DRAWS)
+        of_rate = self.first.devices * self._draws.batch / self.first.value
+        known_s: dict[str, Any] = {"step_time_s": self.first.value, "samples_per_s": of_rate}
+        # The steps of an epoch and the tokens of a step are unknown. Small models take short steps.
+        guess_s = 0.2 * np.sqrt(parameters / _TYPICAL_PARAMETERS) * np.exp(first)
+        self._first_s = np.broadcast_to(known_s.get(self.first.clock, guess_s), 1 + DRAWS)
         self._compute_s = self._draws.compute_s(reference, self._first_s)
 
     def layout(self, devices: int, *, reference: bool = False) -> tuple[int, int]:
@@ -133,8 +137,10 @@ class Steps:
         if self.embedding:
             frequent[SPARSE] *= 5
             frequent[INPUT] *= 0.4
+        frequent[SHORT] *= 3 if (self.training.parameters or np.inf) < _FEW_PARAMETERS else 1
         if self.servers:
             frequent |= dict.fromkeys((BYTES, LINK, NO_OVERLAP, SPARSE), 0.0)
+            frequent[SERVERS] *= 4
         elif self.servers == 0:
             frequent[SERVERS] = 0.0
         if self.misread:
@@ -164,7 +170,9 @@ class Steps:
         compute = self._compute_s * expected
         slow = compute * np.minimum(slower, 1 + _USUAL_WAIT * np.log2(n))
         sent *= self._payload
-        bytes_s, question = sent.sum(axis=0), sent[int(self.across)]
+        sent[1] *= self._slow
+        question = sent[int(self.across)]
+        bytes_s = sent.sum(axis=0) - (question if self.servers else 0.0)  # in place of a ring
         send = np.maximum(bytes_s + latencies, 1e-12)
         seen = 1 - self._draws.hidden * np.minimum(slow, send) / send
         parts = np.zeros((1 + len(CAUSES), len(self.frequent), 1 + DRAWS))
@@ -176,11 +184,14 @@ class Steps:
         # Each gradient is a message of its own, of 0.1 ms in a node and 0.5 ms between nodes.
         tensors = self.tensors or 100 * np.exp(0.8 * self._other)
         latency = (0.5e-3 if nodes > 1 else 0.1e-3) * np.exp(0.7 * self._size)
-        # The port of a server carries the gradients and parameters of all that send to it.
-        senders = n / min(max(self.servers or 1, 1), n)
-        once = question / (2 * (1 - 1 / max(nodes if nodes > 1 else inside, 2)))
-        # Devices share a source, which delivers less than as many more examples.
+        # The port of a server carries the gradients and parameters of all that send to it: devices,
+        # or nodes, whose devices sum theirs before. Meanwhile, others may compute.
+        ends = nodes if nodes > 1 else n
+        senders = np.where(self._chance < 0.5, n, ends) / max(self.servers or 1, 1)
+        once = question / (2 * (1 - 1 / max(ends, 2)))
+        # Devices share a source. It delivers less than as many more examples, or fewer in all.
         rate = (last / first) ** np.where(self._chance < _SATURATED, 0.0, self._share)
+        rate = rate * (n / first) ** (-0.5 * np.maximum(0, self._other - 0.5))
         # Processes share the cores of a machine. CPUs also wait for the slowest core.
         need = 2 * inside * np.exp(0.8 * self._size)
         crowded = need / (self.cores or 16 * np.exp(0.7 * self._other)) - 1
@@ -190,7 +201,7 @@ class Steps:
             LINK: question * (3 * 33**self._share - 1),
             INPUT: np.maximum(0.0, self._first_s * n * expected / first / rate - usual_s),
             MESSAGES: tensors * latency * np.log2(2 * n) / 2,
-            SERVERS: once * senders * (1 + self._share),
+            SERVERS: np.maximum(0, once * senders * (1 + self._share) - slow * (self._other > 0)),
             # Some ms of each step, or a share of the reference's, do not shrink with its examples.
             SHORT: 5e-3 * np.exp(0.8 * self._size) + self._compute_s * self._share * (1 - expected),
             WHOLE: (n / first - 1) * usual_s,  # each device reads all data

@@ -11,21 +11,18 @@ from typing import Any
 import numpy as np
 
 from nodewise.core.units import write_percent
-from nodewise.predict.causes import CAUSES, INPUT, NORMAL, Steps, total
+from nodewise.predict.causes import BYTES, CAUSES, INPUT, LINK, NORMAL, Steps, total
 from nodewise.predict.cluster_links import constants
 from nodewise.predict.cluster_steps import draw_weights
 from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import UNITS
 
-CERTAIN = 0.9
-"""A cause with this probability is certain."""
+_CERTAIN = 0.9  # the probability from which on a cause is
 MEASUREMENTS: Mapping[str, str] = constants("causes")["measurements"]
 """Measurements that show causes: what to do."""
 _INPUT_DOMINATES = 0.5  # of a step
 _MOST_EFFICIENT = 1.2  # caches and faster kernels of larger batches explain no more
-_CHECK_UNITS = (
-    "Check the units: examples or steps, in total or per device, and the batch of a device."
-)
+_CHECK_UNITS = "Check the units: examples or steps, in total or per device; and a device's batch."
 _LEAST_LIKELY, _LEAST_GAIN = 0.05, 1.03  # of the remedies that are listed
 
 
@@ -65,11 +62,12 @@ def explain(steps: Steps) -> dict[str, Any]:
     possible = steps.efficiency <= _MOST_EFFICIENT
     normal = possible and steps.efficiency >= NORMAL and steps.examples_known
     normal = normal and not steps.same_devices
-    # On the same devices, only their cores tell busy cores from other causes.
+    # Only its cores tell busy cores of a device from other causes; only its link, a wrong one.
     cores_unknown = steps.same_devices and steps.cores is None
-    certain = causes[0]["probability"] >= CERTAIN and not cores_unknown
+    link_unknown = steps.across and not steps.link_told and causes[0]["name"] in (BYTES, LINK)
+    certain = causes[0]["probability"] >= _CERTAIN and not (cores_unknown or link_unknown)
     decided = possible and (not steps.first.times_steps if normal else certain)
-    wanted = "cores" if cores_unknown else _most_telling(steps, causes)
+    wanted = "cores" if cores_unknown else "link" if link_unknown else _most_telling(steps, causes)
     measure = None if decided else MEASUREMENTS[wanted] if possible else _CHECK_UNITS
     likely = [f"{row['name']} ({write_percent(row['probability'])})" for row in causes[:2]]
     if normal:
@@ -106,17 +104,22 @@ def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
 
 
 def _most_telling(steps: Steps, causes: Sequence[Mapping[str, Any]]) -> str:
-    """Return the measurement that would show the most likely cause, or else the next."""
+    """Return the measurement that would tell the most likely cause from the next."""
+    likely = [CAUSES[one["name"]]["of"] for one in causes[:2]]
+    absent = constants("causes")["absent"].items()
     done = {
+        # A run that lacks both of the likeliest causes, or none, does not tell them apart.
+        **{name: sum(of in kinds for of in likely) != 1 for name, kinds in absent},
         **dict.fromkeys(steps.controls, True),
         "link": steps.link_measured,
         "sums": steps.servers is not None,
         "payload": steps.training.parameters is not None,
         "cores": steps.cores is not None,
         "third": len(steps.posted) > 2,
-        "node": steps.first.devices > 1 or not steps.across,
+        "node": steps.first.devices > 1 or steps.layout(steps.posted[1].devices)[1] == 1,
     }
-    wanted: list[str] = [name for cause in causes for name in CAUSES[cause["name"]]["measure"]]
+    (best, *more), *others = [CAUSES[cause["name"]]["measure"] for cause in causes]
+    wanted: list[str] = [best, *others[0], *more, *(name for each in others for name in each)]
     return next(name for name in wanted if not done.get(name))
 
 
@@ -157,7 +160,7 @@ def _remedies(steps: Steps, many: Floats, weights: Floats) -> list[dict[str, Any
 def implied_rate(steps: Steps) -> float | None:
     """Return the bytes of the exchange over the extra time, in GB/s; None if unknown."""
     first, last, training = steps.first, steps.last, steps.training
-    timed = first.times_steps or (first.rises and training.batch)
+    timed = first.times_steps or (first.clock == "samples_per_s" and training.batch)
     if not training.parameters or not timed or last.devices == 1:
         return None
     step_s = first.devices * (training.batch or 1.0) / first.value if first.rises else first.value
@@ -171,7 +174,7 @@ def _read(steps: Steps) -> list[str]:
     read = [*map(str, steps.posted), *(f"{name}: {one}" for name, one in steps.controls.items())]
     if steps.training.batch is None and steps.first.devices < steps.last.devices:
         read.append("assumed: the same batch on each device")
-    if steps.misread and steps.first.times_steps:
+    if steps.first.times_steps and steps.first.devices < steps.last.devices:
         gain = steps.efficiency * steps.last.devices / steps.first.devices
         read.append(f"a step of {steps.last.devices} devices has {gain:.2f} times the examples/s")
     return read

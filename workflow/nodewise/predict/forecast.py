@@ -22,8 +22,7 @@ from nodewise.results.importers import read_rows
 from nodewise.results.record import read_record
 from nodewise.results.tables import build_tables
 
-MOST_DEVICES = 100_000
-"""Devices of a node if there is no link between nodes."""
+_MOST_DEVICES = 100_000  # of a node, if there is no link between nodes
 DISTURBED = 0.075
 """How far a disturbed step time is off: the root mean square of the logarithm of 37 committed
 launches that other processes disturbed, against undisturbed launches of the same cells."""
@@ -152,7 +151,7 @@ def cluster_of(
             raise UserError("--link: is the only link; give --within and --between instead")
         inside = link_name(link) in constants()["within"]
         within, between = (link, None) if inside else (None, link)
-    per_node = devices_per_node or (1 if between else MOST_DEVICES)
+    per_node = devices_per_node or (1 if between else _MOST_DEVICES)
     return Cluster(
         per_node,
         read_link("within", within or "unknown") if per_node > 1 else None,
@@ -162,7 +161,7 @@ def cluster_of(
 
 def devices_of(nodes: Sequence[int], devices_per_node: int) -> list[int]:
     """Return the numbers of devices to compare: of full nodes, and powers of two within a node."""
-    if devices_per_node == MOST_DEVICES:
+    if devices_per_node == _MOST_DEVICES:
         return list(nodes)
     powers = [2**i for i in range(devices_per_node.bit_length()) if 2**i < devices_per_node]
     return [*powers, *(n * devices_per_node for n in nodes)]

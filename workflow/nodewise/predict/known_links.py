@@ -20,12 +20,9 @@ from nodewise.results.calibration import Calibration
 
 PAYLOAD_SHARE = 1448 / 1514
 """The share of payload in a full Ethernet frame; the rest are Ethernet, IP and TCP headers."""
-MESSAGE_S = 6e-4
-"""Seconds of software per message, at most: calibrations found 0.3 to 0.6 ms."""
-EXCHANGE_SHARE = 0.93
-"""The share of a link's payload rate that TensorFlow's ring all-reduce reaches in calibrations."""
-BURSTS = 1.03
-"""How much faster than its rate an emulated link is at most, because it lets short bursts pass."""
+_MESSAGE_S = 6e-4  # software of a message, at most: calibrations found 0.3 to 0.6 ms
+_EXCHANGE_SHARE = 0.93  # of the payload rate, by TensorFlow's ring all-reduce in calibrations
+_BURSTS = 1.03  # how far an emulated link exceeds its rate at most: short bursts pass
 _KNOWN_WITHIN = 0.1  # relative standard deviation of a bandwidth that is known beforehand
 _NOTHING_S = 1e-9  # seconds per example: shorter than a clock can measure
 
@@ -64,10 +61,10 @@ def known_of(rows: pd.DataFrame, link: str, calibrated: Rates) -> dict[Coefficie
     }
     per_byte, least = 8 / calibrated.get((first["cluster"], first["machine"]), np.inf), 0.0
     if np.isfinite(rate_bit_s):
-        per_byte = 8 / (rate_bit_s * PAYLOAD_SHARE * EXCHANGE_SHARE)
-        least = 8 / (BURSTS * rate_bit_s)
-        priors["latency_s", link] = Prior(first["latency_ms"] / 1e3 * share, MESSAGE_S)
-        priors["inside_latency_s", link] = Prior(0.0, MESSAGE_S)
+        per_byte = 8 / (rate_bit_s * PAYLOAD_SHARE * _EXCHANGE_SHARE)
+        least = 8 / (_BURSTS * rate_bit_s)
+        priors["latency_s", link] = Prior(first["latency_ms"] / 1e3 * share, _MESSAGE_S)
+        priors["inside_latency_s", link] = Prior(0.0, _MESSAGE_S)
     if per_byte > 0:
         priors["seconds_per_byte", link] = Prior(per_byte, per_byte * _KNOWN_WITHIN, least)
     return priors

@@ -24,8 +24,7 @@ from nodewise.predict.question_files import Amount, Count, Question, Row
 from nodewise.results.csv_file import read_table
 from nodewise.results.published import RATE, forecast_cases
 
-_LEAST_DEVIATION = 0.25
-"""Of the logarithm of a device's published speed: clocks, memory and software differ."""
+_LEAST_DEVIATION = 0.25  # of the log of a published speed: clocks, memory, software differ
 _DEVICE = re.compile(r"(?:(?:Quadro )?RTX |GTX )?[A-Z]*\d{1,4}(?: Ti)?", re.IGNORECASE)
 
 

@@ -7,7 +7,6 @@ Information value theory, IEEE Trans. Syst. Sci. Cybern. 2, 1966).
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +16,18 @@ from nodewise.predict.answers import Answers, Job
 from nodewise.predict.curve_predictions import find_answers, most_efficient
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.points import Floats
+from nodewise.predict.question_files import Row
 from nodewise.results.curves import Curve
 
 SETUP_S = 60.0
 STEPS = 100
 """Seconds to start a measurement, and the number of steps it takes."""
-ENOUGH = 0.01
-"""Regret below which no measurement is recommended, as a share of the time."""
+_ENOUGH = 0.01  # regret below which no measurement is recommended, as a share of the time
 _FARTHEST = 4  # times the most measured nodes: beyond that a law says little
 _BINS = 10  # bins of the measured step time, within which draws are not told apart
 _CHANCE = 0.05  # savings up to this share of the regret may be due to chance
 _LEAST_S = 1e-12
 _SUPERLINEAR = 1.05  # measured efficiencies above this are no noise
-
-Row = dict[str, Any]
 
 
 def next_rows(
@@ -81,7 +78,7 @@ def _row(curve: Curve, answers: Answers) -> Row:
         what = "no formula explains an efficiency over 100 %, so what comes after it is unknown"
     else:
         told = (
-            "is known well enough" if regret < ENOUGH else "cannot be told apart by measuring one"
+            "is known well enough" if regret < _ENOUGH else "cannot be told apart by measuring one"
         )
         what = f"Nothing: the fastest number {told}; {so_far}."
     if best:
@@ -120,7 +117,7 @@ def best_measurement(
     """
     losses = losses_of(drawn)
     regret = losses.mean(axis=0).min()
-    if regret < ENOUGH:
+    if regret < _ENOUGH:
         return None
     rows = [
         {

@@ -1,7 +1,7 @@
 """Numbers as people post them: `120ms`, `152 images/s/device`, `5.1 steps/s`, `910 s/epoch`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -9,20 +9,22 @@ from typing import NamedTuple
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_plain
+from nodewise.predict.cluster_links import constants
 from nodewise.predict.cluster_steps import Training
 from nodewise.predict.forecast import read_training
 from nodewise.results.curve_units import is_per_device, parse_unit
 from nodewise.results.curves import MOST_NODES
 
-UNITS = {"step_time_s": "s per step", "epoch_time_s": "s per epoch", "samples_per_s": "examples/s"}
+UNITS: Mapping[str, str] = constants("causes")["units"]
 _NUMBER = re.compile(
     r"\s*((?:\d{1,3}(?:,\d{3})+|\d+)\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*([^\s\d.,].*?)\s*"
 )
+_PARTS = re.compile("[kmgb]? ?(tok|word|wp[sm]|char)")  # of an example, whose number is unknown
 _MOST = 1e15
 
 
 class Posted(NamedTuple):
-    """A number measured on some devices: seconds, or examples per second of all of them.
+    """A number measured on some devices: seconds, or examples or tokens per second of all of them.
 
     Its `clock` is a key of `UNITS`.
     """
@@ -40,7 +42,7 @@ class Posted(NamedTuple):
     @property
     def rises(self) -> bool:
         """Whether a larger value is better."""
-        return self.clock == "samples_per_s"
+        return self.clock.endswith("_per_s")
 
     @property
     def times_steps(self) -> bool:
@@ -64,7 +66,8 @@ def read_number(option: str, text: str, devices: int) -> Posted:
             if 1 / _MOST < value < _MOST:
                 if clock == "steps_per_s":
                     return Posted(devices, "step_time_s", 1 / value)
-                return Posted(devices, clock, value)
+                parts = quantity == "throughput" and _PARTS.match(unit.lower())
+                return Posted(devices, "tokens_per_s" if parts else clock, value)
     allowed = "120ms, 0.12 s/step, 608 images/s, 152 images/s/device, 5.1 steps/s, 910 s/epoch"
     raise UserError(f"{option} {text[:60]}: must be a number with its unit, such as {allowed}")
 

@@ -14,8 +14,7 @@ from nodewise.predict.cluster_links import constants, link_name
 from nodewise.results.curves import Curve
 from nodewise.results.published import RATE, forecast_cases
 
-NEAR = 1.5
-"""Published numbers of devices within this factor are compared."""
+_NEAR = 1.5  # published numbers of devices within this factor are compared
 _RANGE = (0.1, 0.9)
 _ENOUGH = 3  # curves
 
@@ -61,7 +60,7 @@ def standing(
     if link is not None:
         rows = rows[rows["link"] == link_name(link)]
     far = np.log(rows["devices"] / devices).abs()
-    rows = rows[far <= np.log(NEAR)].assign(far=far).sort_values("far").drop_duplicates("case")
+    rows = rows[far <= np.log(_NEAR)].assign(far=far).sort_values("far").drop_duplicates("case")
     if len(rows) < _ENOUGH:
         return None
     low, high = rows["efficiency"].quantile(list(_RANGE))

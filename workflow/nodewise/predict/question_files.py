@@ -196,7 +196,7 @@ def _predict_points_of_curve(
     for i, row in enumerate(_with_intervals("value", values)):
         about = asked[i][0].model_dump(exclude_none=True)
         about |= {"unit": curve.unit, "extrapolated": not near[i]}
-        yield about | row if known[i] else _with_error("the points of the curve say too little")
+        yield about | row if known[i] else {"error": "the points of the curve say too little"}
 
 
 def read_questions(
@@ -224,14 +224,10 @@ def read_questions(
                 raise UserError(f"has {len(values)} values for {len(header)} columns")
             answers[i] = answer(question.model_validate(rows[i]))
         except ValidationError as error:
-            rows[i] |= _with_error(first_error(error))
+            rows[i]["error"] = first_error(error)
         except UserError as error:
-            rows[i] |= _with_error(error)
+            rows[i]["error"] = str(error).removeprefix("--")
     return rows, answers
-
-
-def _with_error(error: object) -> Row:
-    return {"error": str(error).removeprefix("--")}
 
 
 def _with_intervals(name: str, drawn: Floats) -> list[dict[str, float]]:
