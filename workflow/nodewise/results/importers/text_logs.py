@@ -85,7 +85,7 @@ def _examples(text: str, epochs: int | None) -> float:
     between = np.median(np.diff(counts)) if len(counts) > 1 else 0.0
     if between > _MOST_EPOCHS and len(counts) >= epochs:
         return float(between)
-    benchmark = "".join(re.findall(r'"submission_benchmark", ?"value": ?"(\w+)', text)[:1])
+    benchmark = "".join(re.findall(r'submission_benchmark\W.*?"value": ?"(\w+)', text)[:1])
     return DECLARED["mlperf_examples"].get(benchmark, [np.nan, *logged][-1]) or np.nan
 
 
