@@ -23,9 +23,7 @@ from nodewise.results.record import read_record
 from nodewise.results.tables import build_tables
 
 _MOST_DEVICES = 100_000  # of a node, if there is no link between nodes
-DISTURBED = 0.075
-"""How far a disturbed step time is off: the root mean square of the logarithm of 37 committed
-launches that other processes disturbed, against undisturbed launches of the same cells."""
+_DISTURBED = 0.075  # RMS of the logarithm of 37 committed disturbed step times over undisturbed
 
 
 def read_training(path: Path, devices: int | None = None, batch: float | None = None) -> Training:
@@ -48,7 +46,7 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
             float(cell["payload_bytes"]) / 4,
             batch=size,
             measured={nodes: nodes * size / float(cell["step_time_s"])},
-            scatter=DISTURBED if cautions else 0.0,
+            scatter=_DISTURBED if cautions else 0.0,
             cautions=cautions,
             input_share=max(
                 worker.input_us / max(1, sum(worker.step_us))
