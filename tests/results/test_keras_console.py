@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.results.importers import read_rows
 
@@ -78,50 +77,6 @@ def test_old_versions_count_samples(tmp_path, form):
     for tag in ("", "[1,0]<stdout>:"):
         text = "".join(f"{tag}{line}\n" for line in lines)
         assert read(tmp_path, text, "samples_per_s")[0] == [pytest.approx(60000 / 8, rel=0.01)]
-
-
-def test_without_the_number_of_samples_bars_that_advance_by_batches_show_them(tmp_path):
-    bars = "Epoch 1/2\n 128/60000 [..]\r 640/60000 [>.]\r60000/60000 [==] - 8s 133us/step\n"
-    assert read(tmp_path, bars * 2, "samples_per_s")[0] == [pytest.approx(1 / 133e-6)]
-    (_, (note,)) = read(tmp_path, bars.replace(" 640", " 641"))
-    assert "Train on … samples" in note
-    said = user_error(read, tmp_path, "Epoch 1/2\n - 8s - loss: 2\n")
-    assert "no epoch that ended with a time" in said
-
-
-@pytest.mark.parametrize("end", ["", " - loss: 1"])
-def test_tensorflow_before_2_6_prints_the_time_of_the_epoch_alone(tmp_path, end):
-    text = f"Epoch 1/2\n500/500 - 12s{end}\nEpoch 2/2\n500/500 - 9s{end}\n"
-    assert read(tmp_path, text)[0] == [pytest.approx(0.018)]
-
-
-def test_slow_steps_get_their_digits_from_the_time_of_the_epoch(tmp_path):
-    text = "Epoch 1/2\n100/100 - {}s - 1s/step - loss: 0.5\n"
-    assert read(tmp_path, text.format(141)) == ([1.41], [])
-    rough = "the time of a step has only one digit, as Keras prints it"
-    assert read(tmp_path, text.format(900)) == ([1.0], [rough])
-
-
-def test_without_lines_of_epochs_every_line_that_ends_is_one(tmp_path):
-    note = "no line says `Epoch 1/3`, so every line that ends is taken as an epoch of training"
-    line = f"40/40 {BAR} 1s {{}}ms/step - loss: 2\n"
-    assert read(tmp_path, line.format(25)) == ([0.025], [note])
-    assert read(tmp_path, line.format(90) + line.format(25)) == ([0.025], [note])
-    two = line.format(25) + line.format(25).replace("40/40", "8/8")
-    assert "epochs of 8 and of 40 steps; split it" in user_error(read, tmp_path, two)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f"Epoch 1/2\n30/40 {BAR} 1s 25ms/step\n", "no epoch that ended with a time"),
-        (f"Epoch 1/2\n40/40 {BAR} 0s 0s/step\n", "printed a step time of 0"),
-        ("Epoch 1/1\n9/9 - 1s - 25ms/step\n" * 2 + "Epoch 1/1\n7/7 - 1s - 25ms/step\n", "split it"),
-        (f"Epoch 1/2\n30/40 {BAR} 1s 25ms/step\n9/9 {BAR} 1s 5ms/step\n", "of 9 and of 40 steps"),
-    ],
-)
-def test_what_cannot_be_read_is_said(tmp_path, text, message):
-    assert message in user_error(read, tmp_path, text)
 
 
 PIECES = (
