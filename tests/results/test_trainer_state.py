@@ -28,6 +28,7 @@ def read(folder, end=(), logged=(), **state):
         # A slow training has more digits than its rates.
         ((83210.5, 12.306, 0.012), {}, 1000 / 83210.5, 1024),
         ((2e6, 0.128, 0.0), {}, 0.0005, 256),
+        ((2e6, 0.128, 0.0), {"num_train_epochs": 2**63 - 1}, 0.0005, 256),  # of a stream
         # One that stopped early is measured by the steps that it made.
         ((250.0, 512.0, 4.0), {"global_step": 500}, 2.0, 128),
         # Two epochs of three steps: 192 examples may be 64 a step, or 80 and fewer in the last.

@@ -109,6 +109,7 @@ class TrainerState(LogFormat):
         if not all(known) or not _numbers("train_steps_per_second", text):
             return table
         (steps,), (epochs,), (rate,) = known
+        epochs %= 2**63  # the number of a stream, whose length is unknown
         if steps > epochs + 1:
             each = int(max(_numbers("train_batch_size", text), default=1)) or 1
             least = (rate - _ROUNDING) * run_s / (steps + epochs)
