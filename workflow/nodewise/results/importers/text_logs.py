@@ -140,9 +140,10 @@ class KerasConsole(LogFormat):
         (count,), (epoch, devices) = self.results, self.settings
         lines = pd.Series(re.split("[\r\n]+", text), dtype=object)
         begins, bars = lines.str.contains(epoch), _bars(lines.str.extract(count), lines, text)
-        if bars["has_loss"].any():
+        announced = bool(begins.any())
+        if bars["has_loss"].any() or not announced:
             bars = bars[bars["has_loss"]]
-        announced, ends = bool(begins.any()), (bars["at"] == bars["steps"]).astype(int)
+        ends = (bars["at"] == bars["steps"]).astype(int)
         bars["epoch"] = begins.cumsum() if announced else ends.cumsum() - ends + 1
         bars["training"] = lines.str.contains(r"\bEpoch 1/").cumsum()
         bars = bars[bars["epoch"] > 0]
@@ -153,13 +154,10 @@ class KerasConsole(LogFormat):
         ended = bars[bars["at"] == bars["steps"]]
         trained = ended[ended["steps"].isin(sizes.index[-1:])].drop_duplicates("epoch")
         if ended.empty:
-            raise UserError(f"{path}: has no epoch that ended with a time such as `31ms/step`")
+            raise UserError(f"{path}: has no epoch that ended with a time such as `{self.example}`")
         if len(trained) < ended["epoch"].nunique():
             least, most = bars["steps"].min(), bars["steps"].max()
-            raise UserError(
-                f"{path}: has epochs of {least} and of {most} steps; split it, so that each file "
-                "is of one run"
-            )
+            raise UserError(f"{path}: has epochs of {least} and of {most} steps; split it by runs")
         bars = bars[bars["steps"].isin(trained["steps"])]
         last = pd.Series(trained.index, trained["epoch"])
         bars = bars[bars.index <= bars["epoch"].map(last)]
@@ -173,7 +171,9 @@ class KerasConsole(LogFormat):
         seconds = bars["seconds"]
         if not seconds.all():
             raise UserError(f"{path}: Keras printed a step time of 0, so the steps were too short")
-        by_samples = _counts_samples(text, bars["steps"].iloc[0], seconds.max())
+        # Versions that print no time of a step take longer for it.
+        short = seconds < bars["timed"].map({True: _LEAST_STEP_S, False: SECONDS["ms"]})
+        by_samples = _counts_samples(text, bars["steps"].iloc[0], short=bool(short.all()))
         guessed = ~bars["per_sample"] & bars["in_brackets"] & bool(by_samples)
         of_sample = bars["per_sample"] | guessed
         times = {"step_time_s": seconds.mask(of_sample), "samples_per_s": 1 / seconds[of_sample]}
@@ -194,16 +194,13 @@ class KerasConsole(LogFormat):
         return rows
 
 
-def _counts_samples(text: str, size: int, seconds: float) -> bool | None:
-    """Return whether bars count samples: they advance by whole batches, or steps are too short.
-
-    Returns None if the log does not show it.
-    """
+def _counts_samples(text: str, size: int, *, short: bool) -> bool | None:
+    """Return whether bars count samples, as batches or `short` steps show; None if unknown."""
     before = {int(at) for at, steps in _BAR.findall(text) if int(steps) == size and at != steps}
     batch, others = gcd(*before), len(before) - 1
     if batch == 1 and others > 0:
         return False
-    return seconds < _LEAST_STEP_S or (others > 0 and batch**others >= _UNLIKELY) or None
+    return short or (others > 0 and batch**others >= _UNLIKELY) or None
 
 
 def _bars(found: pd.DataFrame, lines: pd.Series, text: str) -> pd.DataFrame:
