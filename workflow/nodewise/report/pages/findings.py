@@ -119,19 +119,20 @@ def _backend(study: ReportContext) -> Answer | None:
 
 
 def _accuracy(study: ReportContext) -> Answer | None:
-    """Count the trainings on several nodes that ended less accurate than the one on one node."""
+    """Count the trainings on several nodes that ended clearly less accurate than on one node."""
     counts = sorted({*study.tables["curves"]["nodes"]} - {1})
     if not counts:
         return None
     rows = claims.points("test_accuracy", study.tables, "nodes", [(n, 1) for n in counts])
     rows = evidence.select(rows[~comparisons.on_devices(rows)]).drop_duplicates(_TRAINING)
     rows = rows.assign(change=rows["test_accuracy"] - rows["test_accuracy_other"])
-    rows = rows.sort_values("change", kind="stable")
+    rows = rows.assign(by_chance=rows["high"] >= 1)
+    rows = rows.sort_values(["by_chance", "change"], kind="stable")
     if rows.empty:
         return None
     return {
         "trainings": len(rows),
-        "worse": int((rows["change"] < 0).sum()),
+        "worse": int((~rows["by_chance"]).sum()),
         "largest": _point(study, rows.iloc[0]),
         "figures": first_figure(
             study, "accuracy", **{name: str(rows[name].iloc[0]) for name in ("model", "dataset")}
