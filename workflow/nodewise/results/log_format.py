@@ -87,7 +87,7 @@ class LogFormat:
     refused: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     one_result: bool = False
-    warm_up: str | None = None
+    warm_up: str = "(?!)"
     scattered: bool = False
 
     def sniff(self, path: Path) -> bool:
@@ -125,7 +125,7 @@ class LogFormat:
         ranks = len(results) if self.one_result else max(map(len, settings), default=1)
         results = _of_one_rank(results, ranks)
         notes = [note for sign, note in self.notes.items() if _find(sign, text)]
-        if self.warm_up is not None and len(results) > 1 and re.search(self.warm_up, text, re.M):
+        if len(results) > 1 and re.search(self.warm_up, text, re.MULTILINE):
             results = results[1:]
             notes.append("the first result is left out as warm-up")
         firsts = [one for one, *_ in settings]

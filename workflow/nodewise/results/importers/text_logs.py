@@ -22,6 +22,7 @@ _ROUNDING = 0.0005  # of the Trainer's rates: a slow one is 0.0
 _NOTABLE = 0.01  # share of evaluation in the time of a training
 
 _BAR = re.compile(r"\b(\d{1,9})/(\d{1,9}) \[[=>.]+\]")
+_LAST_BAR = re.compile(r"(?=([1-9]\d*)/\1 [\[━])")  # other programs may remove the line end before
 _SAMPLES = re.compile(r"\bTrain on (\d{1,12}) samples")
 _COARSE = 10  # a smaller whole number may be more than 5 % off
 _UNLIKELY = 32  # chance against it that bars which count steps are multiples of a batch
@@ -138,7 +139,7 @@ class KerasConsole(LogFormat):
                 epochs are of several runs.
         """
         (count,), (epoch, devices) = self.results, self.settings
-        lines = pd.Series(re.split("[\r\n]+", text), dtype=object)
+        lines = pd.Series(re.split("[\r\n]+", _LAST_BAR.sub("\n", text)), dtype=object)
         begins, bars = lines.str.contains(epoch), _bars(lines.str.extract(count), lines, text)
         announced = bool(begins.any())
         if bars["has_loss"].any() or not announced:
