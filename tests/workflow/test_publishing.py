@@ -54,13 +54,14 @@ def test_no_point_with_a_caution_is_in_a_comparison_that_counts(tables):
     speedups = evidence.select(evidence.check_times(speedups, tables, other="_one"))
     assert len(speedups) > 0
     assert cautious.isdisjoint({*speedups["cell_id"], *speedups["cell_id_one"]})
-    of_claims = {
-        claim.says: counting(claim, tables)
-        for one in studies.studies().values()
-        for claim in one.claims
-    }
+    claims = [claim for one in studies.studies().values() for claim in one.claims]
+    of_claims = {claim.says: counting(claim, tables) for claim in claims}
     assert sum(map(bool, of_claims.values())) > len(of_claims) / 2
-    assert {says for says, cells in of_claims.items() if cells & cautious} == set()
+    # what strategies learn that wait for all workers does not depend on a busy machine
+    waits = set(curves.loc[~comparisons.never_wait(curves), "cell_id"])
+    accuracies = {claim.says for claim in claims if claim.value.endswith("accuracy")}
+    for says, cells in of_claims.items():
+        assert cautious.isdisjoint(cells - waits if says in accuracies else cells), says
 
 
 def test_the_committed_records_are_small():
