@@ -15,7 +15,7 @@ from mistakes import user_error
 from nodewise.core.errors import RefusedError
 from nodewise.models import fit_options, user_model
 from nodewise.models.fit_options import FitOptions
-from nodewise.strategies import parts, per_worker
+from nodewise.strategies import parts
 from nodewise.strategies.api import Job
 from nodewise.strategies.replica import Replica
 
@@ -268,14 +268,3 @@ def test_a_saved_model_goes_on_as_it_was_saved(building):
         strict=True,
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_a_sum_in_a_train_step_of_one_s_own_is_refused_on_several_workers(building):
-    build = building(
-        FITTED.format(options="{}").replace(
-            "return", "model.own = keras.losses.MeanSquaredError(reduction='sum')\nreturn"
-        )
-    )
-    per_worker.check(build(), Job(0, 1, 8, 1, build, batch=BATCH))
-    said = user_error(lambda: per_worker.check(build(), Job(0, 2, 8, 1, build, batch=BATCH)))
-    assert said.startswith("the loss has the reduction sum, and workers average gradients")

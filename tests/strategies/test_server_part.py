@@ -48,6 +48,11 @@ def test_an_optimizer_that_may_look_at_more_than_each_weight_gets_no_parts(name)
         parts.check(job(name).build())
 
 
+def test_a_server_refuses_several_optimizers_before_it_uses_them():
+    with pytest.raises(RefusedError, match="the model has several optimizers"):
+        Part(job("MultiOptimizer"), 0, 1)
+
+
 @pytest.mark.parametrize(
     "name",
     [

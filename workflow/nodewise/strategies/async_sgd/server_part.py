@@ -11,10 +11,14 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.models.contents import make_all_variables
+from nodewise.core.errors import RefusedError
+from nodewise.models import fit_options
+from nodewise.models.contents import inner_optimizers, make_all_variables
 from nodewise.strategies import api
 from nodewise.strategies.parts import check_optimizer
 from nodewise.strategies.transport import SHORT
+
+SEVERAL = "the model has several optimizers, and this strategy's servers one"
 
 
 class Part:
@@ -25,12 +29,13 @@ class Part:
     independently, such as SGD and Adam.
 
     Raises:
-        RefusedError: it would make a difference to the optimizer or to a constraint.
+        RefusedError: it would make a difference to a constraint, or servers cannot do it.
     """
 
     def __init__(self, job: api.Job, number: int, parts: int) -> None:
         keras.utils.set_random_seed(job.seed)
         model = job.build()
+        check_served(model)
         self._optimizer = model.optimizer
         if job.batch is not None:  # a model may create its variables when it sees a batch
             # without the optimizer, which is built below, for this part
@@ -73,6 +78,24 @@ class Part:
 
     def _changing(self) -> list[keras.Variable]:
         return [*self._variables, *self._optimizer.variables]
+
+
+def check_served(model: keras.Model) -> None:
+    """Check that servers can do what the compiled optimizer does.
+
+    Raises:
+        RefusedError: it consists of several optimizers, scales the loss or averages weights; or the
+            model comes with callbacks, which may change it.
+    """
+    optimizer = model.optimizer
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        raise RefusedError("the optimizer scales the loss, which servers do not know of")
+    if inner_optimizers(optimizer) != [optimizer]:
+        raise RefusedError(SEVERAL)
+    if optimizer is not None and optimizer.use_ema:
+        raise RefusedError("the optimizer averages weights (use_ema), which servers do not give")
+    if fit_options.of(model).callbacks:
+        raise RefusedError("the model comes with callbacks, which do not reach servers' optimizers")
 
 
 def longest(model: keras.Model) -> int:

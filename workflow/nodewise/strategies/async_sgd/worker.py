@@ -15,25 +15,21 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import cast
 
-import keras
 import numpy as np
 import tensorflow as tf
 from typing_extensions import Buffer
 
 from nodewise.core.errors import RefusedError
-from nodewise.models import fit_options
-from nodewise.models.contents import inner_optimizers
 from nodewise.strategies import api, per_worker, replica
 from nodewise.strategies.async_sgd import AsyncSgd
 from nodewise.strategies.async_sgd.server import NOTE_BYTES, Note, Request, Server
-from nodewise.strategies.async_sgd.server_part import longest
+from nodewise.strategies.async_sgd.server_part import SEVERAL, check_served, longest
 from nodewise.strategies.async_sgd.staleness import Flat
 from nodewise.strategies.calls import Calls
 
 __all__ = ["Server", "Strategy"]
 
 _CHECKED = 2  # number of first pushes that check that only the servers change the weights
-_SEVERAL = "the model has several optimizers, and this strategy's servers one"
 
 
 class Pushing(replica.Replica):
@@ -75,7 +71,7 @@ class Pushing(replica.Replica):
             RefusedError: the optimizer is not the compiled one, which the servers have.
         """
         if apply.__self__ is not self.model.optimizer:
-            raise RefusedError(_SEVERAL)
+            raise RefusedError(SEVERAL)
         self._applies_inside |= tf.compat.v1.get_default_graph() is not trace.graph
         self._pushes += 1
         trained = self.model.trainable_variables
@@ -118,7 +114,7 @@ class Strategy(api.Strategy):
         self._replica = Pushing(job, partial(calls.call, self._push))
         self._step = self._replica.step
         self.model = self._replica.model
-        _check_optimizer(self.model)
+        check_served(self.model)
         if job.size > 1:
             per_worker.check_unsynchronized(self.model)
         self._load = tf.function(
@@ -227,21 +223,3 @@ class Strategy(api.Strategy):
             self._ask(Request.RESTORE, [part.tobytes() for part in state[own:]])
         self.barrier()
         self._pull()
-
-
-def _check_optimizer(model: keras.Model) -> None:
-    """Check that servers can do what the compiled optimizer does.
-
-    Raises:
-        RefusedError: it consists of several optimizers, scales the loss or averages weights; or the
-            model comes with callbacks, which may change it.
-    """
-    optimizer = model.optimizer
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        raise RefusedError("the optimizer scales the loss, which servers do not know of")
-    if inner_optimizers(optimizer) != [optimizer]:
-        raise RefusedError(_SEVERAL)
-    if optimizer is not None and optimizer.use_ema:
-        raise RefusedError("the optimizer averages weights (use_ema), which servers do not give")
-    if fit_options.of(model).callbacks:
-        raise RefusedError("the model comes with callbacks, which do not reach servers' optimizers")
