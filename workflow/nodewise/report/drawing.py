@@ -62,7 +62,7 @@ def draw(figure: Figure, data: pd.DataFrame) -> Spec:
         "figure": figure.name,
         "panels": len(panels),
         "least": 200 if names else 110,
-        "left": int(_longest(names) * LETTER) + 15 if names else 90,
+        "left": int(_longest(names) * LETTER) + 24 if names else 90,
         "letters": _longest(legend),
     }
     if panels:
@@ -204,7 +204,10 @@ def _axis(figure: Figure, data: pd.DataFrame, channel: str) -> Spec:
     axis: Axis = getattr(figure, channel)
     values = data[axis.field]
     if axis.scale == "names":
-        labels: Spec = _broken(_lines_of(values)) | {"labelLineHeight": 13, "ticks": False}
+        lines = _lines_of(values)
+        labels: Spec = _broken(lines) | {"labelLineHeight": 13, "ticks": False}
+        # fonts of readers may be wider than those with which the static picture is laid out
+        labels["minExtent"] = int(_longest(lines) * LETTER)
         shown = {"title": axis.title or None, "sort": _ordered(values), "axis": labels}
         return _name(axis.field) | shown
     whole = pd.api.types.is_integer_dtype(values)
