@@ -17,7 +17,7 @@ from nodewise.strategies import api
 from nodewise.strategies.parts import own_methods
 
 _MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
-_EXAMPLES, _ALIKE, _GROWS = 4, 0.01, 1.5
+_EXAMPLES, _ALIKE, _GROWS, _STEPS = 4, 0.01, 1.4, 16
 _AND_HALVES = (slice(None), slice(_EXAMPLES // 2), slice(_EXAMPLES // 2, None))
 
 
@@ -76,8 +76,8 @@ def check_added(model: keras.Model, job: api.Job) -> None:
 def _grows_with_batch(model: keras.Model, job: api.Job) -> bool:
     """Return whether the gradients of a train_step of the user's own grow with the batch.
 
-    Eight equal examples have the same mean as two, and four times their sum. Chance, as of dropout,
-    changes gradients by less.
+    Eight equal examples have the same mean as two, and four times their sum. Several steps average
+    over chance, as of dropout.
     """
     if job.batch is None or not own_methods(model):
         return False
@@ -94,7 +94,8 @@ def _grows_with_batch(model: keras.Model, job: api.Job) -> bool:
         return tf.linalg.global_norm(found)
 
     try:
-        few, many = (tf.function(partial(norm, count), autograph=False)() for count in (2, 8))
+        steps = [tf.function(partial(norm, count), autograph=False) for count in (2, 8)]
+        few, many = (sum(step() for _ in range(_STEPS)) for step in steps)
         return bool(many > _GROWS * few)
     except Exception:  # whatever the user's code raises
         return False
@@ -125,13 +126,13 @@ def _own_losses_unlike(
         losses, own = (one * (len(outputs) // len(one)) for one in (losses, own))
         specs = zip(tf.nest.flatten(y), outputs, strict=True)
         for loss, is_own, both in zip(losses, own, specs, strict=True):
+            if not is_own:
+                continue
             labels, predicted = (
                 tf.cast(rng.uniform(0.1, 0.9, (_EXAMPLES, *spec.shape[1:])), spec.dtype)
                 for spec in both
             )
             call = loss.call if isinstance(loss, keras.losses.Loss) else loss
-            if not is_own:
-                continue
             whole, *parts = (call(labels[rows], predicted[rows]).numpy() for rows in _AND_HALVES)
             off = abs(whole - together(parts))
             if whole.ndim == 0 and np.isfinite(off) and off > _ALIKE * abs(whole):

@@ -67,8 +67,7 @@ class Strategy(replica.Strategy):
 class _Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]
     daemon_threads = True
     request_queue_size = 128  # all workers ask at the same time, a hundred times a second
-    # binds without looking up the host's name: a node has no name server
-    server_bind = socketserver.TCPServer.server_bind
+    server_bind = socketserver.TCPServer.server_bind  # no look-up: a node has no name server
 
 
 def _start(job: api.Job) -> None:
