@@ -1,7 +1,7 @@
 """Numbers as people post them: `120ms`, `152 images/s/device`, `5.1 steps/s`, `910 s/epoch`."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_plain
-from nodewise.predict.cluster_links import constants
 from nodewise.predict.cluster_steps import Training
 from nodewise.predict.forecast import read_training
 from nodewise.results.curve_units import is_per_device, parse_unit
 from nodewise.results.curves import MOST_NODES
 
-UNITS: Mapping[str, str] = constants("causes")["units"]
+UNITS = {"step_time_s": "s per step", "epoch_time_s": "s per epoch"}
+UNITS |= {"samples_per_s": "examples/s", "tokens_per_s": "tokens/s"}
 _NUMBER = re.compile(
     r"\s*((?:\d{1,3}(?:,\d{3})+|\d+)\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*([^\s\d.,].*?)\s*"
 )

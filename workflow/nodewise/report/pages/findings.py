@@ -125,8 +125,8 @@ def _accuracy(study: ReportContext) -> Answer | None:
         return None
     rows = claims.points("test_accuracy", study.tables, "nodes", [(n, 1) for n in counts])
     rows = evidence.select(rows[~comparisons.on_devices(rows)]).drop_duplicates(_TRAINING)
-    rows = rows.assign(change=rows["test_accuracy"] - rows["test_accuracy_other"])
-    rows = rows.assign(by_chance=rows["high"] >= 1)
+    change = rows["test_accuracy"] - rows["test_accuracy_other"]
+    rows = rows.assign(change=change, by_chance=rows["high"] >= 1)
     rows = rows.sort_values(["by_chance", "change"], kind="stable")
     if rows.empty:
         return None
