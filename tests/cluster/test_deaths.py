@@ -68,7 +68,9 @@ class Cell(NamedTuple):
 
     def client(self) -> psutil.Process:
         """Return the launcher's process that connects it to the second host."""
-        return [one for one in self.launcher.children() if one.name() in ("ssh", "srun")][1]
+        second = {"three", "--nodelist=node2"}
+        (client,) = (one for one in self.launcher.children() if second & set(one.cmdline()))
+        return client
 
     def sessions(self, host: str) -> list[psutil.Process]:
         """Return the processes of SSH on a host that each serve one connection."""
