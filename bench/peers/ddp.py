@@ -110,11 +110,12 @@ def become_worker(rank: int, channel: Channel, *, job: Job, cluster: api.Cluster
     cluster.limit_link(rank)  # limit it now, because PyTorch cannot do it later
     addresses = cluster.addresses()
     os.environ["GLOO_SOCKET_IFNAME"] = interface(addresses[rank])
-    os.set_inheritable(channel.fileno(), True)
+    line = channel.connection.fileno()
+    os.set_inheritable(line, True)
     told = job.model_dump(mode="json") | {
         "rank": rank,
         "size": job.nodes,
-        "line": channel.fileno(),
+        "line": line,
         "meeting_place": addresses[0],
     }
     os.execv(job.python, [job.python, str(WORKER), json.dumps(told)])  # noqa: S606

@@ -11,11 +11,11 @@ class Channel:
     """A worker's connection to its launcher, for JSON messages in both directions."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     def send(self, message: Message) -> None:
         """Send a message to the launcher."""
-        send(self._connection, message)
+        send(self.connection, message)
 
     def meet(self, name: str) -> bool:
         """Wait until every worker has come to meeting `name` and the launcher has acted on it.
@@ -53,7 +53,7 @@ class Channel:
             ConnectionError: the launcher is gone.
         """
         try:
-            return receive(self._connection)
+            return receive(self.connection)
         except EOFError as error:
             raise ConnectionError("the launcher is gone") from error
 
