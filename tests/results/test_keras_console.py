@@ -40,13 +40,9 @@ def test_only_epochs_of_training_count(tmp_path, form):
 
 
 def test_a_bar_counts_once(tmp_path):
-    updates = [
-        f" 1/40 {BAR} 9s 65ms/step",
-        f"40/40 {BAR} 0s 24ms/step",
-        f"40/40 {BAR} 1s 25ms/step",
-    ]
-    text = "Epoch 1/2\n" + ("\b" * 9 + "\r").join(updates) + "\n"
-    assert read(tmp_path, text)[0] == [0.024]
+    states = (" 1/40", "9s 65ms"), ("40/40", "0s 24ms"), ("40/40", "1s 25ms")
+    updates = ("\b" * 9 + "\r").join(f"{at} {BAR} {times}/step" for at, times in states)
+    assert read(tmp_path, f"Epoch 1/2\n{updates}\n")[0] == [0.024]
 
 
 def test_validation_is_not_part_of_a_step(tmp_path):

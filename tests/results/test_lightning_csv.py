@@ -79,9 +79,13 @@ def events(tmp_path, scalars):
 
 def test_tags_of_an_event_file_are_not_mixed(tmp_path):
     rates = (16.0, 4.0, 256.0, 1024.0, 900.0, 3600.0)
-    rows = read_rows(events(tmp_path, zip(LIGHTNING + VALIDATION, rates, strict=True)))
-    assert rows.to_dict("list") == {"samples_per_s": [1024.0]}
-    assert rows.attrs["notes"] == ["the rate of training is train/samples_per_sec"]
+    path = events(tmp_path, zip(LIGHTNING + VALIDATION, rates, strict=True))
+    content = path.read_bytes()
+    for missing in range(51):  # the last event, of validation, may be incomplete
+        path.write_bytes(content[: len(content) - missing])
+        rows = read_rows(path)
+        assert rows.to_dict("list") == {"samples_per_s": [1024.0]}
+        assert rows.attrs["notes"] == ["the rate of training is train/samples_per_sec"]
 
 
 def test_any_flipped_bit_of_an_event_file_is_named(tmp_path):

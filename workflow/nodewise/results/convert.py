@@ -90,12 +90,14 @@ def convert(
 def _fields_of_name(path: Path, pattern: str) -> dict[str, Any]:
     """Return the values of the `{fields}` of a pattern in the name of a file and its folders."""
     fields = re.findall(r"\{(\w+)\}", pattern)
-    if not set(fields) <= set(_FIELDS) or len(set(fields)) < len(fields):
-        allowed = ", ".join(f"{{{field}}}" for field in _FIELDS)
-        raise UserError(f"--name {pattern[:60]}: may hold each of {allowed} once")
     expression = re.sub(r"(\\\*)+", ".*", re.escape(pattern))
-    if expression.count(".*") > _MOST_STARS:
-        raise UserError(f"--name {pattern[:60]}: may hold at most {_MOST_STARS} stars")
+    many = len(set(fields)) < len(fields) or expression.count(".*") > _MOST_STARS
+    if many or not set(fields) <= set(_FIELDS):
+        allowed = ", ".join(f"{{{field}}}" for field in _FIELDS)
+        raise UserError(
+            f"--name {pattern[:60]}: may hold each of {allowed} once, and at most {_MOST_STARS} "
+            "stars"
+        )
     for field in fields:
         expression = expression.replace(rf"\{{{field}\}}", f"(?P<{field}>{_FIELDS[field]})")
     match = re.fullmatch(expression, "/".join(path.absolute().parts[-pattern.count("/") - 1 :]))
@@ -104,32 +106,27 @@ def _fields_of_name(path: Path, pattern: str) -> dict[str, Any]:
     return {n: text if n == "curve" else int(text) for n, text in match.groupdict().items()}
 
 
-def _with_options(path: Path, rows: pd.DataFrame, given: Mapping[str, Any]) -> pd.DataFrame:
+def _with_options(path: Path, rows: pd.DataFrame, given: dict[str, Any]) -> pd.DataFrame:
     """Return the rows of a file with the values of the options, and with the batch per device."""
     if "unit" in rows:
         raise UserError(f"{path}: is a table that `nodewise fit` reads itself; import takes logs")
-    numbers = {name: value for name, value in given.items() if name != "curve"}
-    options = {name: f"--{name.replace('_', '-')} {value}" for name, value in numbers.items()}
-    for name, value in numbers.items():
-        if not value > 0:
-            raise UserError(f"{path}: {options[name]} is not allowed, must be more than 0")
     if "curve" in given:
         if rows["curve"].nunique() > 1:
             raise UserError(f"{path}: has {rows['curve'].nunique()} curves; leave out --curve")
-        rows = rows.assign(curve=given["curve"])
-    columns = {FIELDS[name][0]: value for name, value in numbers.items()}
-    rows = rows.assign(**rows.reindex(columns=[*columns]).astype(object).fillna(columns))
+        rows["curve"] = given.pop("curve")
+    for name, value in given.items():
+        column, option = FIELDS[name][0], f"--{name.replace('_', '-')} {value}"
+        if not value > 0:
+            raise UserError(f"{path}: {option} is not allowed, must be more than 0")
+        known = rows.reindex(columns=[column])[column].astype(object)
+        for read in pd.to_numeric(known, errors="coerce").dropna():
+            if abs(read / value - 1) > _EXACT * (name == "global_batch"):
+                raise UserError(f"{path}: {name} is {read:g} in the log, but {option} was given")
+        rows[column] = known.fillna(value)
     for any_of, lacking in _NEEDED.items():
         if not {*any_of} & set(rows):
             raise UserError(f"{path}: does not say {lacking}")
     table = check_rows(rows, path)
-    for name, value in numbers.items():
-        read = table[FIELDS[name][0]]
-        other = read[(read / value - 1).abs() > _EXACT * (name == "global_batch")]
-        if len(other):
-            raise UserError(
-                f"{path}: {name} is {other.iloc[0]:g} in the log, but {options[name]} was given"
-            )
     batch, nodes, whole = table["batch"], table["nodes"], table["global_batch"]
     for at in table.index[(batch * nodes / whole - 1).abs() > _EXACT]:
         raise UserError(

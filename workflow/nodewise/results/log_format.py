@@ -30,15 +30,12 @@ COLLECTIVES: Mapping[str, str] = DECLARED["collectives"]
 _MOST_BYTES = 200_000_000
 _START_BYTES = 20_000_000  # where recognition looks: libraries may write much before any result
 
-# Colours, also those whose first character was lost or replaced by a copy, and backspaces.
-_CODES = re.compile(
-    r"(?:[\x1b\u241b\ufffd]|\^\[|\\(?:x1b|033|e|u001b))\[[0-?]*[ -/]*[@-~]"
-    r"|\[(?:\d{1,3}(?:;\d{1,3})*)?m|\x08|(?:#010|\\b|\\u0008){2,}|\r(?=\n)"
-)
-_RETURN = re.compile(r"(?:#015|\\r)(?= *\d+/)")  # before a bar, as syslog and JSON escape it
+_CODES = re.compile(DECLARED["control"]["codes"])
+_RETURN = re.compile(DECLARED["control"]["returns"])
 _THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 _PREFIX = re.compile(r"[kKMGB](?!\w)")  # of a unit, after a number: `11.5K`
 _NUMBERED = re.compile(r"\w*\d\w*")
+_ANY_NUMBERED = r"(?=\\w*\\d)(\\w++)"  # puts the pattern of such words in their place
 _DIGITS = 6  # of a number of devices, to which rounded batches lead
 _LONGEST_PREFIX = 300
 _MOST_PREFIXES = 20
@@ -73,7 +70,6 @@ class LogFormat:
         unless: pattern of other logs, which may have such lines, too.
         refused: reasons why a log is refused, by the pattern that shows it.
         notes: notes on the results, by the pattern that shows them.
-        one_result: whether a run has only one result; others are those of its other processes.
         warm_up: pattern of logs whose first of several results is left out, because first steps are
             slower.
         scattered: whether settings may come after results.
@@ -86,7 +82,6 @@ class LogFormat:
     unless: str = "(?!)"
     refused: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
-    one_result: bool = False
     warm_up: str = "(?!)"
     scattered: bool = False
 
@@ -122,8 +117,11 @@ class LogFormat:
                     raise _refusal(path, line, "another run begins; give each its own file")
         if not results:
             raise UserError(f"{path}: has no line like `{self.example}`")
-        ranks = len(results) if self.one_result else max(map(len, settings), default=1)
-        results = _of_one_rank(results, ranks)
+        # Ranks without tags write each result in turn. Those of one rank are read.
+        contents = [re.sub(r"\d+", "", _before(one)) + _uncaptured(one) for one in results]
+        runs = [len([*run]) for _, run in itertools.groupby(contents)]
+        if len({*runs}) == 1 and (len(runs) > 1 or runs[0] == max(map(len, settings), default=1)):
+            results = results[:: runs[0]]
         notes = [note for sign, note in self.notes.items() if _find(sign, text)]
         if len(results) > 1 and re.search(self.warm_up, text, re.MULTILINE):
             results = results[1:]
@@ -141,14 +139,6 @@ def _find(pattern: str, text: str) -> list[re.Match[str]]:
 def _refusal(path: Path, at: re.Match[str], reason: str) -> UserError:
     number = at.string.count("\n", 0, at.start()) + 1
     return UserError(f"{path}: line {number}: {reason}")
-
-
-def _of_one_rank(results: list[re.Match[str]], ranks: int) -> list[re.Match[str]]:
-    """Return the results of one rank, if all ranks wrote each result in turn, without a tag."""
-    lines = [re.sub(r"\d+", "", _before(one)) + _uncaptured(one) for one in results]
-    runs = [len([*run]) for _, run in itertools.groupby(lines)]
-    in_turn = {*runs} == {runs[0]} and (len(runs) > 1 or runs[0] == ranks)
-    return results[:: runs[0]] if in_turn else results
 
 
 def _before(found: re.Match[str]) -> str:
@@ -231,13 +221,14 @@ def text_of(path: Path, known: Sequence[str]) -> str:
             sign = re.sub(r"[\w\s]+", " ", before.strip())
             if len(before) <= _LONGEST_PREFIX and (sign in learned or not learned):
                 signs.add(sign)
-                prefixes[_NUMBERED.sub("\0", " ".join(before.split()))].append(found)
-    for shape in sorted(prefixes, key=len, reverse=True)[:_MOST_PREFIXES]:
-        text = _strip(text, shape, prefixes[shape], remove=known[0].startswith("^"))
+                words = _NUMBERED.sub(_ANY_NUMBERED, re.escape(" ".join(before.split())))
+                prefixes[words.replace(r"\ ", r"[ \t]+")].append(found)
+    for prefix in sorted(prefixes, key=len, reverse=True)[:_MOST_PREFIXES]:
+        text = _strip(text, prefix, prefixes[prefix], remove=known[0].startswith("^"))
     return text
 
 
-def _strip(text: str, shape: str, known: Sequence[re.Match[str]], *, remove: bool) -> str:
+def _strip(text: str, prefix: str, known: Sequence[re.Match[str]], *, remove: bool) -> str:
     """Remove the prefix of known lines, and the lines of all ranks but the lowest."""
     lines = sorted(known, key=lambda line: line.start())
     columns = zip(*(_NUMBERED.findall(_before(line)) for line in lines), strict=True)
@@ -245,8 +236,6 @@ def _strip(text: str, shape: str, known: Sequence[re.Match[str]], *, remove: boo
     ranks = {at: words for at, words in enumerate(columns, 1) if _tells_ranks(words, contents)}
     if not ranks and not remove:
         return text
-    signs = [re.escape(sign).replace(r"\ ", r"[ \t]+") for sign in shape.split("\0")]
-    prefix = r"(?=\w*\d)(\w++)".join(signs)
     tags = [*zip(*ranks.values(), strict=True)] or [()]
     lowest = min(tags, key=lambda tag: [(int(re.sub(r"\D", "", word)), word) for word in tag])
 

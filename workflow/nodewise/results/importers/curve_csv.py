@@ -13,14 +13,9 @@ from nodewise.results.csv_file import parse_number, read_header, read_table
 from nodewise.results.curve_units import QUANTITIES, is_per_device, parse_unit
 from nodewise.results.curves import CLOCKS, TEXT_LENGTH, CurveRow
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.log_format import COLLECTIVES
+from nodewise.results.log_format import COLLECTIVES, DECLARED
 
-ALIASES = {
-    **dict.fromkeys(("n_devices", "devices"), "nodes"),
-    "n_nodes": "hosts",
-    "devices_per_node": "devices_per_host",
-    "batch_per_device": "batch_per_worker",
-}
+ALIASES: Mapping[str, str] = DECLARED["aliases"]
 """Columns of published curves, by which a device is a node of the curve."""
 _VALUE = ("quantity", "value", "unit")
 COLUMNS = {*CurveRow.model_fields, *_VALUE, "algorithm", "source_url", "repeat"} - {

@@ -3,21 +3,23 @@
 Each value of the rate of training is a repeat. Source of the names of rates:
 https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.callbacks.ThroughputMonitor.html
 
-Event files are not read with TensorFlow, because what follows the records never loads it. Format:
-https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/util/event.proto and
-https://www.tensorflow.org/tutorials/load_data/tfrecord.
+Event files are not read with TensorFlow, because what follows the records never loads it. Their
+events are declared in log_formats.yaml. https://www.tensorflow.org/tutorials/load_data/tfrecord is
+the format of the file.
 """
 
 import re
-import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
-from google.protobuf.empty_pb2 import Empty
-from google.protobuf.message import DecodeError
-from google.protobuf.unknown_fields import UnknownFieldSet
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes, read_start
@@ -31,7 +33,11 @@ _OTHERS = re.compile(DECLARED["scalars"]["others"])
 _START_BYTES = 100
 MOST_BYTES = 500_000_000
 _LARGEST_CHECKED = 100_000  # bytes of an event; larger ones are graphs and pictures
-_FORMS = {struct.pack("<Q", 1): "<f", struct.pack("<Q", 2): "<d"}  # of a tensor, by its type
+_FLOATS = {1: "<f4", 2: "<f8"}  # of a tensor, by its type
+
+_POOL = DescriptorPool()
+_POOL.AddSerializedFile(ParseDict(DECLARED["events"], FileDescriptorProto()).SerializeToString())
+_EVENT = GetMessageClass(_POOL.FindMessageTypeByName("Event"))
 
 
 class ScalarsCsv:
@@ -68,19 +74,13 @@ class TensorBoard:
             UserError: the file is damaged.
         """
         logged: dict[str, list[str]] = defaultdict(list)
-        content, at = read_bytes(path, MOST_BYTES), 0
-        while at < len(content):
-            try:
-                length = int.from_bytes(_checked(content, at, 8), "little")
-                if at + length + 16 > len(content):
-                    break  # incomplete: the program that writes it was killed or is still running
-                for tag, number in _scalars(_checked(content, at + 12, length)):
-                    logged[tag].append(str(number))
-            except (TypeError, DecodeError) as error:
-                raise UserError(
-                    f"{path}: is damaged, or not an event file ({error} at byte {at:,})"
-                ) from None
-            at += length + 16
+        try:
+            for event in _events(read_bytes(path, MOST_BYTES)):
+                for value in _EVENT.FromString(event).summary.value:
+                    if len(numbers := _numbers(value)) == 1:
+                        logged[value.tag.decode(errors="replace")].append(str(numbers[0]))
+        except (ValueError, DecodeError) as error:
+            raise UserError(f"{path}: is damaged, or not an event file ({error})") from None
         return training_rates(path, logged)
 
 
@@ -130,37 +130,29 @@ def training_rates(path: Path, logged: Mapping[str, Sequence[str]]) -> pd.DataFr
     return table
 
 
-def _checked(content: bytes, at: int, size: int) -> bytes:
-    """Return the bytes at a place, which their checksum of 4 bytes follows."""
-    part, of_part = content[at : at + size], content[at + size : at + size + 4]
-    if size <= _LARGEST_CHECKED and checksum(part) != int.from_bytes(of_part, "little"):
-        raise DecodeError("wrong checksum")
-    return part
+def _events(content: bytes) -> Iterator[bytes]:
+    """Yield the events of a file. The last may be incomplete: its program may still be running."""
+    at = 0
+    while at < len(content):
+        size = int.from_bytes(content[at : at + 8], "little")
+        for low, high in ((at, at + 8), (at + 12, at + 12 + size)):  # their checksums follow them
+            if high + 4 > len(content):
+                return
+            right = int.from_bytes(content[high : high + 4], "little")
+            if high - low <= _LARGEST_CHECKED and checksum(content[low:high]) != right:
+                raise DecodeError(f"wrong checksum at byte {low:,}")
+        yield content[low:high]
+        at = high + 4
 
 
-def _scalars(event: bytes) -> Iterator[tuple[str, float]]:
-    """Yield the tag and the number of each value of an event that is one number.
-
-    Numbers of fields: event.summary 5, summary.value 1; of a value tag 1, simple_value 2, tensor 8;
-    of a tensor dtype 1, tensor_content 4, float_val 5, double_val 6.
-    """
-    for summary in _fields(event)[5]:
-        for value in map(_fields, _fields(summary)[1]):
-            tensor = _fields(b"".join(value[8]))
-            form = "<f" if value[2] else _FORMS.get(b"".join(tensor[1]), "")
-            number = b"".join(value[2] or tensor[4] or tensor[5] + tensor[6])
-            if form and len(number) == struct.calcsize(form):
-                yield b"".join(value[1]).decode(errors="replace"), struct.unpack(form, number)[0]
-
-
-def _fields(message: bytes) -> Mapping[int, list[bytes]]:
-    """Return the values of a message of Protocol Buffers by the numbers of its fields, as bytes."""
-    fields: Mapping[int, list[bytes]] = defaultdict(list)
-    for field in UnknownFieldSet(Empty.FromString(message)):
-        size = 4 if field.wire_type == 5 else 8
-        value = field.data.to_bytes(size, "little") if isinstance(field.data, int) else field.data
-        fields[field.field_number].append(value)
-    return fields
+def _numbers(value: Message) -> list[float]:
+    """Return the numbers of a logged value, if it is one of these types."""
+    if value.HasField("simple_value"):
+        return [value.simple_value]
+    tensor = value.tensor
+    packed = tensor.tensor_content if tensor.dtype in _FLOATS else b""
+    numbers = np.frombuffer(packed, _FLOATS[tensor.dtype]).tolist() if packed else []
+    return [*tensor.float_val, *tensor.double_val, *numbers]
 
 
 def checksum(content: bytes) -> int:

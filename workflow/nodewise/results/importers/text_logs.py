@@ -1,6 +1,7 @@
 """Import text logs, whose kinds are declared in log_formats.yaml. Some need code beside that."""
 
 import re
+from collections.abc import Sequence
 from math import ceil, floor, gcd
 from pathlib import Path
 
@@ -23,7 +24,6 @@ _NOTABLE = 0.01  # share of evaluation in the time of a training
 
 _BAR = re.compile(r"\b(\d{1,9})/(\d{1,9}) \[[=>.]+\]")
 _LAST_BAR = re.compile(r"(?=([1-9]\d*)/\1 [\[━])")  # other programs may remove the line end before
-_SAMPLES = re.compile(r"\bTrain on (\d{1,12}) samples")
 _COARSE = 10  # a smaller whole number may be more than 5 % off
 _UNLIKELY = 32  # chance against it that bars which count steps are multiples of a batch
 _LEAST_STEP_S = 0.0002  # in TensorFlow, also of a tiny model
@@ -53,7 +53,8 @@ class MlperfLog(LogFormat):
         of_run = len(table) == 1 and table["epoch_time_s"].item() > _WHOLE * run_s
         if of_run:
             notes.append("the time is that of the whole run to its target quality")
-        table["examples"] = _examples(text, None if of_run else len(table))
+        benchmark = table.get("curve", [""])[0]
+        table["examples"] = _examples(text, benchmark, None if of_run else len(table))
         rates = _numbers("throughput", text)
         if rates and "global_batch" in table:
             each = np.median(rates) * (table["epoch_time_s"] / table["examples"]).median()
@@ -73,7 +74,7 @@ class MlperfLog(LogFormat):
         return table
 
 
-def _examples(text: str, epochs: int | None) -> float:
+def _examples(text: str, benchmark: str, epochs: int | None) -> float:
     """Return the examples of a run, or of each of its epochs; NaN if unknown.
 
     `train_samples` at the end of a run were trained, those before are planned.
@@ -86,7 +87,6 @@ def _examples(text: str, epochs: int | None) -> float:
     between = np.median(np.diff(counts)) if len(counts) > 1 else 0.0
     if between > _MOST_EPOCHS and len(counts) >= epochs:
         return float(between)
-    benchmark = "".join(re.findall(r'submission_benchmark\W.*?"value": ?"(\w+)', text)[:1])
     return DECLARED["mlperf_examples"].get(benchmark, [np.nan, *logged][-1]) or np.nan
 
 
@@ -138,100 +138,105 @@ class KerasConsole(LogFormat):
             UserError: there is no epoch with the time of a step, or these times are 0, or the
                 epochs are of several runs.
         """
-        (count,), (epoch, devices) = self.results, self.settings
-        lines = pd.Series(re.split("[\r\n]+", _LAST_BAR.sub("\n", text)), dtype=object)
-        begins, bars = lines.str.contains(epoch), _bars(lines.str.extract(count), lines, text)
-        announced = bool(begins.any())
+        (pattern,), (epoch, first, samples, devices) = self.results, self.settings
+        lines = pd.Series(_LAST_BAR.sub("\n", text).split("\n"), dtype=object)
+        bars = _bars(lines, pattern, [int(count) for count in re.findall(samples, text)])
+        announced = bool(lines.str.contains(epoch).any())
         if bars["has_loss"].any() or not announced:
             bars = bars[bars["has_loss"]]
-        ends = (bars["at"] == bars["steps"]).astype(int)
-        bars["epoch"] = begins.cumsum() if announced else ends.cumsum() - ends + 1
-        bars["training"] = lines.str.contains(r"\bEpoch 1/").cumsum()
-        bars = bars[bars["epoch"] > 0]
-        # Callbacks may evaluate in each epoch, before or after its line. Training takes longer.
-        bars["length"] = bars["steps"] * bars["seconds"]
-        by = {"epoch": "nunique", "validated": "max", "length": "max"}
-        sizes = bars.groupby("steps").agg(by).sort_values([*by])
-        ended = bars[bars["at"] == bars["steps"]]
-        trained = ended[ended["steps"].isin(sizes.index[-1:])].drop_duplicates("epoch")
-        if ended.empty:
-            raise UserError(f"{path}: has no epoch that ended with a time such as `{self.example}`")
-        if len(trained) < ended["epoch"].nunique():
-            least, most = bars["steps"].min(), bars["steps"].max()
-            raise UserError(f"{path}: has epochs of {least} and of {most} steps; split it by runs")
-        bars = bars[bars["steps"].isin(trained["steps"])]
-        last = pd.Series(trained.index, trained["epoch"])
-        bars = bars[bars.index <= bars["epoch"].map(last)]
-        # A time before validation is the mean of the steps until then: of half of them, at least.
-        bars["sound"] = ~bars["validated"] & (2 * bars["at"] >= bars["steps"])
-        bars = bars.sort_values(["epoch", "sound"]).drop_duplicates("epoch", keep="last")
-        later = bars.duplicated("training")
-        bars = bars[later] if later.any() else bars.iloc[int(len(bars) > 1) :]
-        if not bars["validated"].all():
-            bars = bars[~bars["validated"]]
-        seconds = bars["seconds"]
-        if not seconds.all():
-            raise UserError(f"{path}: Keras printed a step time of 0, so the steps were too short")
-        # Versions that print no time of a step take longer for it.
-        short = seconds < bars["timed"].map({True: _LEAST_STEP_S, False: SECONDS["ms"]})
-        by_samples = _counts_samples(text, bars["steps"].iloc[0], short=bool(short.all()))
-        guessed = ~bars["per_sample"] & bars["in_brackets"] & bool(by_samples)
-        of_sample = bars["per_sample"] | guessed
+        begins = lines.str.contains(epoch) if announced else bars["ends"].shift(fill_value=True)
+        bars["epoch"] = begins.cumsum()
+        bars["training"] = lines.str.contains(first).cumsum()
+        epochs = _epochs(bars[bars["epoch"] > 0], path, self.example)
+        guessed, unsure = _counted(epochs, text)
+        of_sample, seconds = epochs["per_sample"] | guessed, epochs["seconds"]
         times = {"step_time_s": seconds.mask(of_sample), "samples_per_s": 1 / seconds[of_sample]}
         rows = pd.DataFrame(times).dropna(axis="columns", how="all").reset_index(drop=True)
-        old = by_samples is None and " acc: " in text  # `accuracy` in TensorFlow 2
-        in_steps = bars["timed"] & ~(bars["in_brackets"] & (old | (seconds < SECONDS["ms"])))
+        if logged := re.search(devices, text, re.MULTILINE):
+            rows["nodes"] = float(logged["devices"])
         holds = {
             "unannounced": not announced,
-            "several": bars["training"].nunique() > 1,
-            "validated": bars["validated"].any(),
-            "coarse": (bars["number"] < _COARSE).any(),
-            "unsure": not (of_sample | in_steps).all(),
+            "several": epochs["training"].nunique() > 1,
+            "validated": epochs["validated"].any(),
+            "coarse": (epochs["number"] < _COARSE).any(),
             "guessed": guessed.any(),
+            "unsure": unsure.any(),
         }
-        if told := re.search(devices, text, re.MULTILINE):
-            rows["nodes"] = float(told["devices"])
         rows.attrs["notes"] = [note for name, note in self.notes.items() if holds[name]]
         return rows
 
 
-def _counts_samples(text: str, size: int, *, short: bool) -> bool | None:
-    """Return whether bars count samples, as batches or `short` steps show; None if unknown."""
-    before = {int(at) for at, steps in _BAR.findall(text) if int(steps) == size and at != steps}
-    batch, others = gcd(*before), len(before) - 1
-    if batch == 1 and others > 0:
-        return False
-    return short or (others > 0 and batch**others >= _UNLIKELY) or None
-
-
-def _bars(found: pd.DataFrame, lines: pd.Series, text: str) -> pd.DataFrame:
+def _bars(lines: pd.Series, pattern: str, samples: Sequence[int]) -> pd.DataFrame:
     """Return the lines of bars that have a time of a step, of a sample or of an epoch.
 
-    `found` are the groups of the pattern. `seconds` is that of a step, or of a sample, and `number`
-    the whole number that was printed. It is `timed` if that was not only the time of the epoch.
+    `seconds` is that of a step, or of a sample, and `number` the whole number that was printed. It
+    is `timed` if that was not only the time of the epoch. `samples` are counts in the log.
     """
-    samples = [int(count) for count in _SAMPLES.findall(text)]
+    found = lines.str.extract(pattern)
     whole = samples[0] if samples else 0
-    at, steps, elapsed, printed = (
-        found[name].astype(float).fillna(unknown).astype(int)
-        for name, unknown in {"at": whole, "steps": whole, "elapsed": 0, "time": 0}.items()
-    )
+    unknown = {"at": whole, "steps": whole, "elapsed": 0, "time": 0}
+    numbers = found[[*unknown]].astype(float).fillna(unknown).astype(int)
+    at, steps, elapsed, printed = (numbers[name] for name in unknown)
     timed, unit_s = found["unit"].notna(), found["unit"].map(SECONDS).fillna(1.0)
     # Keras rounds 1.4 s to `1s/step`. The time since the start has more digits then.
     mean = elapsed / steps.clip(lower=1) / unit_s
     finer = ~timed | ((at == steps) & (elapsed > printed) & (mean.round() == printed))
-    bars = found.assign(
-        at=at,
-        steps=steps,
+    bars = numbers.assign(
+        ends=at == steps,
         seconds=mean.where(finer, printed.astype(float)) * unit_s,
         number=elapsed.where(finer, printed),
+        timed=timed,
         per_sample=(found["of"] == "sample") | steps.isin(samples),
         in_brackets=lines.str.contains("=]", regex=False),
         validated=lines.str.contains("val_", regex=False),
         has_loss=lines.str.contains("loss: ", regex=False),
-        timed=timed,
     )
-    return bars[timed | ((elapsed > 0) & (steps > 0) & (at == steps))]
+    return bars[timed | (bars["ends"] & (elapsed > 0) & (steps > 0))]
+
+
+def _epochs(bars: pd.DataFrame, path: Path, example: str) -> pd.DataFrame:
+    """Return the best line of each epoch of training; see `KerasConsole.rows_of`."""
+    ends = bars["ends"]
+    if not ends.any():
+        raise UserError(f"{path}: has no epoch that ended with a time such as `{example}`")
+    # Callbacks may evaluate in each epoch, before or after its line. Training takes longer.
+    bars = bars.assign(length=bars["steps"] * bars["seconds"])
+    by = {"epoch": "nunique", "validated": "max", "length": "max"}
+    trained = bars["steps"] == bars.groupby("steps").agg(by).sort_values([*by]).index[-1]
+    last = bars.index.to_series().where(trained & ends).groupby(bars["epoch"]).transform("min")
+    if last[ends].isna().any():
+        least, most = bars["steps"].min(), bars["steps"].max()
+        raise UserError(f"{path}: has epochs of {least} and of {most} steps; split it by runs")
+    bars = bars[trained & (bars.index <= last)]
+    # A time before validation is the mean of the steps until then: of half of them, at least.
+    bars["sound"] = ~bars["validated"] & (2 * bars["at"] >= bars["steps"])
+    bars = bars.sort_values(["epoch", "sound"]).drop_duplicates("epoch", keep="last")
+    later = bars.duplicated("training")
+    bars = bars[later] if later.any() else bars.iloc[int(len(bars) > 1) :]
+    if not bars["validated"].all():
+        bars = bars[~bars["validated"]]
+    if not bars["seconds"].all():
+        raise UserError(f"{path}: Keras printed a step time of 0, so the steps were too short")
+    return bars
+
+
+def _counted(epochs: pd.DataFrame, text: str) -> tuple[pd.Series, pd.Series]:
+    """Return which lines are guessed to count samples, and of which it is unsure what they count.
+
+    Bars count samples if they advance by batches, or if a step would be too short.
+    """
+    size, seconds = str(epochs["steps"].iloc[0]), epochs["seconds"]
+    before = {int(at) for at, steps in _BAR.findall(text) if steps == size and at != steps}
+    batch, others = gcd(*before), len(before) - 1
+    in_steps = batch == 1 and others > 0
+    # Versions that print no time of a step take longer for it.
+    short = seconds < epochs["timed"].map({True: _LEAST_STEP_S, False: SECONDS["ms"]})
+    in_batches = others > 0 and batch**others >= _UNLIKELY
+    in_samples = not in_steps and (in_batches or bool(short.all()))
+    old = not in_steps and " acc: " in text  # `accuracy` in TensorFlow 2
+    doubtful = ~epochs["timed"] | (epochs["in_brackets"] & (old | (seconds < SECONDS["ms"])))
+    guessed = epochs["in_brackets"] & ~epochs["per_sample"] & in_samples
+    return guessed, doubtful & ~epochs["per_sample"] & ~guessed
 
 
 _SPECIAL = {"keras_console": KerasConsole, "mlperf_log": MlperfLog, "trainer_state": TrainerState}
