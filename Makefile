@@ -46,7 +46,7 @@ lint: $(READY)
 	ruff format --check .
 	snakefmt --check Snakefile workflow/rules
 	lint-imports
-	mypy
+	mypy workflow bench
 
 # `make setup EXTRA=requirements.txt` adds packages of your own, in versions that go with those of
 # the lock. Their list is kept, and they are installed again whenever the environment is renewed.

@@ -9,22 +9,26 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from nodewise.core.cell import Cell
 from nodewise.results.record import read_record
-from nodewise.study.config import read_config
+from nodewise.study.config import PREPARED, read_config
 
+DATASET = PREPARED / "fashion_mnist"
 RUNS = 5
 MILESTONES = ("imported_s", "workers_ready_s", "first_timed_step_s")
 EXTENT = {"warmup_steps": 2, "steps": 2, "split_steps": 0}
+Start = Callable[[], dict[str, float] | None]
+"""Starts a job; returns its milestones, None if it is not permitted here."""
 
 
-def experiment(cluster: dict, nodes: list[int]) -> dict:
+def experiment(cluster: dict[str, Any], nodes: list[int]) -> dict[str, Any]:
     return {
         "title": "Start",
         "study": "nodewise",
@@ -63,15 +67,16 @@ def main() -> None:
 
 def prepare() -> None:
     """Prepare the dataset."""
-    subprocess.run([sys.executable, "-m", "nodewise", "prepare", "fashion_mnist"], check=True)
+    subprocess.run([sys.executable, "-m", "nodewise", "prepare", DATASET.name], check=True)
 
 
-def by_turns(ways: dict[str, Callable[[], dict[str, float]]]) -> dict[str, list[dict[str, float]]]:
+def by_turns(ways: Mapping[str, Start]) -> dict[str, list[dict[str, float]]]:
     """Run all ways in turns, in random order; return the milestones of each run."""
     taken: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     for _ in range(RUNS):
         for way in random.sample(list(ways), len(ways)):
-            taken[way].append(ways[way]())
+            if (start := ways[way]()) is not None:
+                taken[way].append(start)
     return taken
 
 
@@ -86,10 +91,10 @@ def tell(title: str, starts: list[dict[str, float]]) -> None:
 
 def started(cell: Cell, config: Path) -> dict[str, float] | None:
     """Run the command of the workflow's rule; return the record's milestones, None if refused."""
-    command = [sys.executable, "-m", "nodewise", "measure-cell", cell.id, "--config", config]
+    command = [sys.executable, "-m", "nodewise", "measure-cell", cell.id, "--config", str(config)]
     subprocess.run(command, check=True, capture_output=True)
     record = read_record(read_config(config).results / f"records/{cell.id}.json")
-    if record.status == "failed":
+    if record.failure and record.status == "failed":
         raise SystemExit(record.failure.reason)
     return record.result.start_up.model_dump() if record.result else None
 

@@ -8,13 +8,14 @@ agreement is enforced. Last, the minutes of data-parallel submissions are predic
 by `nodewise forecast`, from the smallest; there, "constant" is perfect scaling with as many
 examples. An interval of points left out is that of the median of their runs.
 
-python bench/convergence.py [--write data/published/convergence/judged.csv]
+`--write` also writes `data/published/convergence/judged.csv`, which the site shows.
+
+python bench/convergence.py [--write]
 """
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ import pandas as pd
 from nodewise.predict.fit import DRAWS, interval_of
 from nodewise.predict.question_files import Case
 from nodewise.predict.steps_to_accuracy import fit_counted, published_laws, reference_runs
-from nodewise.results import published
+from nodewise.results import published, studies
 
+JUDGED = studies.FOLDER / "convergence/judged.csv"
 PLACES = {
     "between": "between other batches",
     "largest": "the largest batch",
@@ -133,7 +135,9 @@ def minutes() -> Iterator[dict[str, Any]]:
             }
 
 
-def _smallest_and_larger(rows: pd.DataFrame) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _smallest_and_larger(
+    rows: pd.DataFrame,
+) -> tuple[dict[Hashable, Any], list[dict[Hashable, Any]]]:
     """Return the smallest submission of a family, and those with more accelerators."""
     first, *others = rows.sort_values(["accelerators", "global_batch"]).to_dict("records")
     return first, [one for one in others if one["accelerators"] > first["accelerators"]]
@@ -166,7 +170,7 @@ def ends(drawn: np.ndarray, spread: float) -> dict[str, float]:
 def summary(rows: pd.DataFrame) -> dict[str, Any]:
     """Return median and 90th percentile of the errors, and how often intervals hold."""
     wrong, constant = (
-        np.expm1(np.abs(np.log(rows[name] / rows["measured"])))
+        pd.Series(np.expm1(np.abs(np.log(rows[name] / rows["measured"]))))
         for name in ("predicted", "constant")
     )
     return {
@@ -176,7 +180,7 @@ def summary(rows: pd.DataFrame) -> dict[str, Any]:
         "constant_median": constant.median(),
         "constant_p90": constant.quantile(0.9),
         "covered": rows["measured"].between(rows["low"], rows["high"]).mean(),
-        "width": float(np.sqrt(rows["high"] / rows["low"]).median() - 1),
+        "width": float(((rows["high"] / rows["low"]) ** 0.5).median() - 1),
     }
 
 
@@ -185,7 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="bench/convergence.py", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--write", type=Path, help="CSV file for the table")
+    parser.add_argument("--write", action="store_true", help=f"also write {JUDGED.name}")
     arguments = parser.parse_args()
     rows = pd.DataFrame([*points_left_out(), *submissions(), *minutes()])
     parts = dict(iter(rows.groupby("judged", sort=False)))
@@ -193,7 +197,7 @@ def main() -> None:
     table = pd.DataFrame([{"judged": name} | summary(part) for name, part in parts.items()])
     print(table.round(3).to_string(index=False))
     if arguments.write:
-        table.round(4).to_csv(arguments.write, index=False)
+        table.round(4).to_csv(JUDGED, index=False)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,12 @@ For each publisher, only the points of its curves that are not hidden are known.
 publishers, with the same draws for all rules, estimates how probable it is that our predictions are
 better than the best rule. Takes half a minute. `--write` also writes
 `data/published/curves/predicted_curves.csv`, which the site shows.
+
+python bench/corpus.py [--write]
 """
 
+import argparse
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Callable
 from csv import DictReader
@@ -73,26 +75,25 @@ def predict_all() -> pd.DataFrame:
     """Return a row per curve: the columns of `predicted_curves.csv`, and its `groups`."""
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         about = {row["curve"]: row for row in DictReader(file)}
-    by_publisher = defaultdict(list)
+    by_publisher = defaultdict[str, list[tuple[Curve, Line]]](list)
     for curve in import_curves(PUBLISHED).curves:
-        if line_of(curve) is not None:
-            by_publisher[curve.publisher].append(curve)
+        if (whole := line_of(curve)) is not None:
+            by_publisher[curve.publisher].append((curve, whole))
     rows = []
     with progress("published curves", sum(map(len, by_publisher.values()))) as show:
         for publisher, curves in by_publisher.items():
-            seen = [whole.at(slice(-1)) for whole in map(line_of, curves)]
-            others = [curve for curve in read_published() if curve.publisher != publisher]
+            seen = [whole.at(slice(-1)) for _, whole in curves]
+            others = [line for line in read_published() if line.publisher != publisher]
             similar = SimilarCurves([*others, *seen])
-            for curve in curves:
-                groups = groups_of(line_of(curve), about[curve.name])
-                rows.append({"groups": groups} | predict_last(curve, similar))
+            for curve, whole in curves:
+                groups = groups_of(whole, about[curve.name])
+                rows.append({"groups": groups} | predict_last(curve, whole, similar))
             show(len(rows))
     return pd.DataFrame(rows)
 
 
-def predict_last(curve: Curve, similar: SimilarCurves) -> dict[str, Any]:
+def predict_last(curve: Curve, whole: Line, similar: SimilarCurves) -> dict[str, Any]:
     """Return the prediction for the largest number of devices, and its error."""
-    whole = line_of(curve)
     known = whole.at(slice(-1))
     devices = whole.devices[-1]
     batch = max(curve.measured, key=lambda point: point.nodes).batch_per_worker
@@ -155,8 +156,11 @@ def levels(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench/corpus.py", description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help=f"also write {PREDICTED.name}")
+    arguments = parser.parse_args()
     rows = predict_all()
-    if "--write" in sys.argv:
+    if arguments.write:
         rows.drop(columns="groups").to_csv(
             PREDICTED, index=False, float_format="%.5g", lineterminator="\n"
         )

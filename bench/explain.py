@@ -11,14 +11,14 @@ python bench/explain.py cases.csv
 import argparse
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from typer.testing import CliRunner
 
-from nodewise.cli import app
+from nodewise.cli.options import app
 from nodewise.predict import causes as c
 
 NAMES = {
@@ -116,7 +116,7 @@ def asked(text: str) -> set[str]:
     return {_SAME.get(word, word) for word in words}
 
 
-def judged(rows: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
+def judged(rows: Iterable[Mapping[Any, str]]) -> Iterator[dict[str, Any]]:
     """Yield the score of each case, and that of `exchange by bytes` for everything."""
     for row in rows:
         options = arguments(row)

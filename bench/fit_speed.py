@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,11 @@ def table(count: int) -> pd.DataFrame:
         payload = round(10 ** rng.uniform(6, 8))
         step_s = RingAllReduce().evaluate(TRUTH, NODES, BATCH, payload)
         step_s = step_s * np.exp(0.04 * rng.standard_normal(len(NODES)))
-        about = {"curve": f"curve {i}", "batch_per_worker": BATCH, "payload_bytes": payload}
+        about: dict[str, Any] = {
+            "curve": f"curve {i}",
+            "batch_per_worker": BATCH,
+            "payload_bytes": payload,
+        }
         curves.append(pd.DataFrame({"nodes": NODES, "step_time_s": step_s}).assign(**about))
     return pd.concat(curves)
 

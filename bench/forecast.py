@@ -5,9 +5,10 @@ others are forecast with constants that were learned without the case's publishe
 1/√(points of its case), a case 1/√(cases of its publisher). Errors are forecast/measured − 1 or the
 inverse, whichever is larger. Of our emulated records, the time of one node is given.
 
-python bench/forecast.py results/published/tables [--write data/published/forecast/judged.csv]
+`--write` also writes what the site shows, in `data/published/forecast`: `judged.csv`, the table of
+forecasts, and `predicted_cases.csv`, each forecast from one point.
 
-Beside the table, `--write` writes each forecast from one point: `predicted_cases.csv`.
+python bench/forecast.py [results/published/tables] [--write]
 """
 
 import argparse
@@ -28,9 +29,11 @@ from nodewise.predict.cluster_links import read_link
 from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
 from nodewise.predict.fit import interval_of
 from nodewise.predict.fit_curves import find_groups
+from nodewise.results import studies
 from nodewise.results.table_files import read_tables
 from nodewise.strategies import STRATEGIES
 
+JUDGED = studies.FOLDER / "forecast/judged.csv"
 _WRITTEN = [
     *("case", "publisher", "link", "given_devices", "given_value"),
     *("devices", "value", "predicted", "low", "high"),
@@ -142,7 +145,7 @@ def same_level(case: Case) -> tuple[int, float] | None:
 
 def table(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the summary of all points and of each kind of link."""
-    parts = {"all": rows, "within a node": rows[rows["inside"]]}
+    parts: dict[Any, pd.DataFrame] = {"all": rows, "within a node": rows[rows["inside"]]}
     parts |= dict(iter(rows.groupby("kind")))
     return pd.DataFrame(
         [{"link": kind} | summary(part) for kind, part in parts.items() if len(part)]
@@ -158,8 +161,9 @@ def own_errors(tables: Path) -> pd.Series:
         if group.law.name != "ring" or np.isnan(rate_mbit):
             continue
         cluster = Cluster(1, None, read_link("between", f"{rate_mbit:f}mbit-tcp"))
-        for (_, batch), line in group.fitted.rows.groupby(["curve", "batch_per_worker"]):
-            times = line.set_index("nodes")["step_time_s"].to_dict()
+        for _, line in group.fitted.rows.groupby(["curve", "batch_per_worker"]):
+            batch = float(line["batch_per_worker"].iloc[0])
+            times = dict(zip(line["nodes"].tolist(), line["step_time_s"].tolist(), strict=True))
             hidden = STRATEGIES[line["strategy"].iloc[0]].exchange.hidden_share or 0.0
             payload = float(line["payload_bytes"].iloc[0])
             measured = {1: batch / times.get(1, np.nan)}
@@ -212,7 +216,7 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="bench/forecast.py", description=__doc__.splitlines()[0])
     parser.add_argument("tables", type=Path, nargs="?", help="the folder of tables of a study")
-    parser.add_argument("--write", type=Path, help="CSV file for the table of one given point")
+    parser.add_argument("--write", action="store_true", help=f"also write {JUDGED.name}")
     arguments = parser.parse_args()
     givens: dict[str, Second | None] = {
         "one point": None,
@@ -227,15 +231,15 @@ def main() -> None:
         of_all = shown[shown["link"] == "all"].assign(link=f"all, {title}")
         written.append(of_all if second else shown)
         if second is None and arguments.write:
-            every = arguments.write.with_name("predicted_cases.csv")
+            every = JUDGED.with_name("predicted_cases.csv")
             named = rows.assign(case=rows["name"], link=rows["kind"])
             named[_WRITTEN].to_csv(every, index=False, float_format="%.5g")
     if arguments.write:
-        pd.concat(written).round(4).to_csv(arguments.write, index=False)
+        pd.concat(written).round(4).to_csv(JUDGED, index=False)
     both = agreement()
     inside = both["forecast"].between(both["low"], both["high"])
     inside &= both["value"].between(both["forecast_low"], both["forecast_high"])
-    apart = np.expm1(np.log(both["forecast"] / both["value"]).abs())
+    apart = pd.Series(np.expm1(np.abs(np.log(both["forecast"] / both["value"]))))
     print(
         f"\n`fit` and `forecast`, given all points but the last of {len(both)} cases: apart by "
         f"{apart.median():.1%} in the median, {apart.quantile(0.9):.1%} at the 90th percentile; "

@@ -66,7 +66,7 @@ def priors() -> dict[str, tuple[float, float]]:
     Those of links come from isolated all-reduces.
     """
     table = all_reduces().set_index("family")
-    logs = np.log(table[["GB_per_s", "share", "latency_s"]])
+    logs = pd.DataFrame(np.log(table[["GB_per_s", "share", "latency_s"]]))
     between = table.index.isin(BETWEEN)
     of_links = {
         name: _normal(logs.loc[rows, "latency_s"])
@@ -74,7 +74,7 @@ def priors() -> dict[str, tuple[float, float]]:
     }
     for name in LINKS:
         family = {"bridge": "pcie"}.get(name, name)  # no all-reduce over a bridge was published
-        mean, deviation = _normal(logs.loc[family, "GB_per_s" if name == "tcp" else "share"])
+        mean, deviation = _normal(logs.loc[[family], "GB_per_s" if name == "tcp" else "share"])
         of_links[name] = (mean + np.log(IN_TRAINING), deviation)
     return of_links | {
         "hidden": (-0.5, 1.0),
@@ -159,7 +159,7 @@ def _next(found: list[Case], known: Mapping[str, Any]) -> dict[str, tuple[float,
             sums[name].append(np.array([weights.sum(), weights @ value, weights @ value**2]))
     new = {}
     for name, parts in sums.items():
-        total, first, second = sum(parts)
+        total, first, second = np.sum(parts, axis=0)
         new[name] = (first / total, np.sqrt(max(second / total - (first / total) ** 2, 1e-4)))
     return new
 

@@ -26,12 +26,13 @@ from nodewise.measure.node import compute_with
 from nodewise.models import registry
 from nodewise.strategies.api import flat, unflat
 from nodewise.strategies.compressed_sgd import CompressedSgd
-from nodewise.strategies.compressed_sgd.compression import Update
+from nodewise.strategies.compressed_sgd.compression import Codec, Update
 from nodewise.strategies.compressed_sgd.worker import codec_of
 
 MANIFEST = Path("results/datasets/fashion_mnist/manifest.json")
 WORKERS, BATCH, STEPS = 2, 64, 200
-CHOICES = {
+CHOICES: dict[str, CompressedSgd | None] = {
+    "dense": None,
     "float16": CompressedSgd(method="float16"),
     **{f"top_k {s:g}": CompressedSgd(method="top_k", share=s) for s in (0.1, 0.03, 0.01, 0.001)},
     **{f"threshold {t:g}": CompressedSgd(threshold=t) for t in (0.001, 0.003, 0.01, 0.05)},
@@ -48,7 +49,10 @@ class Training:
         self.size = self.model.count_params()
         self.codec = codec_of(options, self.size) if options else None
         self.residuals = np.zeros((WORKERS, self.size), np.float32)
-        self.bytes, self.encode_s, self.decode_s, self.right = [], [], [], []
+        self.bytes: list[int] = []
+        self.encode_s: list[float] = []
+        self.decode_s: list[float] = []
+        self.right: list[float] = []
 
     def _gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the mean gradient over a batch, flat, and the share of correct predictions."""
@@ -65,19 +69,21 @@ class Training:
         for worker, (x, y) in enumerate(batches):
             gradient, right = (found.numpy() for found in self.gradient(x, y))
             self.right.append(float(right))
-            update = self.sent(worker, gradient) if self.codec else Update(slice(None), gradient)
+            update = Update(slice(None), gradient)
+            if self.codec:
+                update = self.sent(self.codec, worker, gradient)
             total[update.indices] += update.values / WORKERS
         weights = self.model.trainable_variables
         self.model.optimizer.apply(unflat(tf.constant(total), weights), weights)
 
-    def sent(self, worker: int, gradient: np.ndarray) -> Update:
+    def sent(self, codec: Codec, worker: int, gradient: np.ndarray) -> Update:
         """Return the update that others decode from a worker's gradient; keep the residual."""
         residual = self.residuals[worker]
         residual += gradient
         started = time.process_time()
-        message = self.codec.encode(residual)
+        message = codec.encode(residual)
         encoded = time.process_time()
-        update = self.codec.decode(message)
+        update = codec.decode(message)
         self.decode_s.append(time.process_time() - encoded)
         self.encode_s.append(encoded - started)
         self.bytes.append(len(message))
@@ -92,7 +98,7 @@ def main() -> None:
     rows = np.random.default_rng(1).permutation(len(data.train[1]))
     steps = rows[: STEPS * WORKERS * BATCH].reshape(STEPS, WORKERS, BATCH)
     print(f"{'':16}  bytes/step  dense/this  encode ms  decode ms  accuracy")
-    for name, options in ({"dense": None} | CHOICES).items():
+    for name, options in CHOICES.items():
         training = Training(options)
         for step in steps:
             parts = [(data.train[0][rows], data.train[1][rows]) for rows in step]

@@ -45,13 +45,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "study.yaml")
         config.write_text(yaml.safe_dump(STUDY))
-        ways = {
+        ways: dict[str, cell_start.Start] = {
             f"cell of {cell.strategy}": partial(cell_start.started, cell, config)
             for cell in read_config(config).cells()
         }
         ways["horovodrun"] = partial(horovodrun, Path(folder))
-        for way in ways.values():
-            way()  # not timed: the first run reads files from the disk
+        for start in ways.values():
+            start()  # not timed: the first run reads files from the disk
         taken = cell_start.by_turns(ways)
     for way, starts in taken.items():
         cell_start.tell(f"{NODES} workers, {way}", starts)
@@ -69,11 +69,11 @@ def tell_ratio(starts: list[dict[str, float]], others: list[dict[str, float]]) -
 
 def horovodrun(folder: Path) -> dict[str, float]:
     """Run this script on ranks of horovodrun; return when the last rank reached each milestone."""
-    program = [sys.executable, SITE / "bin" / "horovodrun", "-np", str(NODES), "--disable-cache"]
+    program = [sys.executable, f"{SITE}/bin/horovodrun", "-np", f"{NODES}", "--disable-cache"]
     with lock.exclusive_machine():
         began = time.monotonic()
         subprocess.run(
-            [*program, sys.executable, __file__, folder],
+            [*program, sys.executable, __file__, str(folder)],
             check=True,
             capture_output=True,
             env=os.environ | {"PYTHONPATH": str(SITE), "CUDA_VISIBLE_DEVICES": "-1"},
@@ -84,7 +84,7 @@ def horovodrun(folder: Path) -> dict[str, float]:
 
 def train(folder: Path) -> None:
     """Train as a rank of horovodrun, as a user would write it; save the times of milestones."""
-    import horovod.tensorflow as hvd
+    import horovod.tensorflow as hvd  # type: ignore[import-not-found]
     import tensorflow as tf
 
     from nodewise import data as datasets
@@ -102,14 +102,14 @@ def train(folder: Path) -> None:
     hvd.broadcast_variables([v.value for v in model.variables], root_rank=0)
     cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    @tf.function(autograph=False)
-    def step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    def train_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         with hvd.DistributedGradientTape(tf.GradientTape()) as tape:
             loss = cross_entropy(y, model(x, training=True))
         gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
         optimizer.apply(gradients, model.trainable_variables)
         return loss
 
+    step = tf.function(train_step, autograph=False)
     mine = slice(hvd.rank(), None, hvd.size())
     examples = tf.data.Dataset.from_tensor_slices((data.train[0][mine], data.train[1][mine]))
     batches = examples.batch(BATCH).take(STEPS)

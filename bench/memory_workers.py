@@ -8,8 +8,10 @@ the proportional set size, in which a page shared by several processes counts in
 import itertools
 import os
 import tempfile
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "1"}
 
@@ -69,7 +71,7 @@ def train(rank: int, channel: Channel, *, cell: Cell, with_data: bool) -> Messag
     job = Job(0, 1, BATCH, 1, recipe.build)
     strategy = STRATEGIES["single"].worker().Strategy(job)
     nothing = tf.zeros([BATCH, *data.train[0].shape[1:]], tf.uint8), tf.zeros([BATCH])
-    stream = itertools.repeat(nothing)
+    stream: Iterator[Any] = itertools.repeat(nothing)
     if with_data:
         stream = pipeline.batches(cell, data, recipe, rank, warm_up=1)
     for batch in itertools.islice(stream, STEPS):

@@ -10,9 +10,11 @@ best of the curve.
 
 Takes a minute. `--write` also writes `data/published/curves/next_measurements.csv`, which the site
 shows.
+
+python bench/next_measurement.py [--write]
 """
 
-import sys
+import argparse
 from collections.abc import Sequence
 from typing import Any
 
@@ -108,8 +110,13 @@ def compare_all(curves: Sequence[Curve]) -> pd.DataFrame:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="bench/next_measurement.py", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--write", action="store_true", help=f"also write {NEXT.name}")
+    arguments = parser.parse_args()
     rows = compare_all(import_curves(PUBLISHED).curves)
-    if "--write" in sys.argv:
+    if arguments.write:
         rows.to_csv(NEXT, index=False, float_format="%.4g", lineterminator="\n")
     print(f"{len(rows)} curves of {rows['publisher'].nunique()} publishers")
     for way in ("doubling", "next"):

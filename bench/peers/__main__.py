@@ -27,7 +27,7 @@ from pathlib import Path
 from contest import DDP, HERE, Contest, call, nodewise
 from findings import lines, run_line, work_line
 from keras_fit import BATCH_AND_STEPS, USUAL
-from medians import Fit, Results, medians
+from medians import Fit, Results, Run, SameWork, medians
 from same_work import manifest_of
 
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node
@@ -49,7 +49,9 @@ def main() -> None:
     check_writable(asked.out)
     fitted = [*registry()] if asked.fit_rounds else []
     prepare({*asked.models, *fitted}, asked.ways)
-    started, work, runs = datetime.now(UTC), [], []
+    started = datetime.now(UTC)
+    work: list[SameWork] = []
+    runs: list[Run] = []
     with tempfile.TemporaryDirectory() as folder:
         contest = contest_of(asked, Path(folder))
         about = provenance_of(asked)

@@ -5,9 +5,10 @@ import random
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 from medians import Run, SameWork
@@ -91,7 +92,7 @@ class Contest:
 
     def _ddp(
         self, cluster: Emulated | Local, model: str, nodes: int, files: dict[str, str]
-    ) -> dict:
+    ) -> dict[str, Any]:
         """Run a job of `ddp.py`; return its result."""
         job = files | {
             "python": self.torch_python,
@@ -107,23 +108,26 @@ class Contest:
         said = json.loads(call([sys.executable, HERE / "ddp.py"], json.dumps(job)))
         if "failure" in said:
             raise SystemExit(f"{model}, ddp, {nodes} nodes: {said['failure']}")
-        return said["result"]
+        result: dict[str, Any] = said["result"]
+        return result
 
-    def _ours(self, model: str, way: str, nodes: int) -> dict:
+    def _ours(self, model: str, way: str, nodes: int) -> dict[str, Any]:
         """Run the command that a workflow rule runs for a cell; return the values of its record."""
         cell = self._cell(model, way, nodes)
         nodewise("measure-cell", cell.id, "--config", self._config)
         record = read_record(read_config(self._config).results / f"records/{cell.id}.json")
         if record.result is None:
-            raise SystemExit(f"{model}, {way}, {nodes} nodes: {record.failure.reason}")
+            reason = record.failure and record.failure.reason
+            raise SystemExit(f"{model}, {way}, {nodes} nodes: {reason}")
         result, split = record.result, record.result.workers[0].split
         in_ring = STRATEGIES[way].exchange_of(cell.options).sums_gradients
+        all_reduces_us = split.communicate_us if split and in_ring else []
         return {
             "kind": record.kind,
             "network": record.provenance.network,
             "cpu_limit": record.provenance.cpu_limit,
             "step_s": result.elapsed_s / result.steps,
-            "all_reduce_s": statistics.median(split.communicate_us) / 1e6 if in_ring else None,
+            "all_reduce_s": statistics.median(all_reduces_us) / 1e6 if all_reduces_us else None,
             "payload_bytes": result.payload_bytes,
             "sent_bytes": statistics.mean(one.bytes_sent for one in result.workers) / result.steps,
             "outside": result.conditions.outside,
@@ -155,7 +159,7 @@ def nodewise(*words: object) -> None:
     call([sys.executable, "-m", "nodewise", *words])
 
 
-def call(command: list[object], told: str | None = None) -> str:
+def call(command: Sequence[object], told: str | None = None) -> str:
     """Run a command to its end with `told` on its standard input; return its output.
 
     Raises:

@@ -13,10 +13,10 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import Any, NoReturn
 
 from nodewise.cluster import api, lock
 from nodewise.cluster.channel import Channel
-from nodewise.cluster.emulated import Emulated
 from nodewise.cluster.local import Local
 from nodewise.core.cell import Cluster, Frozen
 from nodewise.measure.block_job import BlockJob
@@ -55,6 +55,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     job = Job.model_validate_json(sys.stdin.read())
     settle_environment()  # before NumPy: a process with threads cannot enter namespaces
+    said: dict[str, Any]
     try:
         said = {"result": run(job)}
     except NO_RESULT as error:
@@ -63,10 +64,11 @@ def main() -> None:
     print(json.dumps(said))
 
 
-def run(job: Job) -> dict:
+def run(job: Job) -> dict[str, Any]:
     """Run the job on its own nodes, while nothing else is measured here; return its results."""
-    local = job.cluster.kind == "local"
-    cluster = Local(job.nodes) if local else Emulated(job.nodes, job.cluster)
+    cluster: api.Cluster = Local(job.nodes)
+    if isinstance(job.cluster, api.LinkedSettings):
+        cluster = job.cluster.take(job.nodes)
     with (
         lock.exclusive_machine(),
         cluster.open(),
@@ -100,8 +102,8 @@ def run(job: Job) -> dict:
         }
 
 
-def become_worker(rank: int, channel: Channel, *, job: Job, cluster: api.Cluster) -> None:
-    """Move into the node and become PyTorch's interpreter. Returns only if that fails."""
+def become_worker(rank: int, channel: Channel, *, job: Job, cluster: api.Cluster) -> NoReturn:
+    """Move into the node and become PyTorch's interpreter."""
     from nodewise.strategies.transport import interface
 
     cluster.enter_node(rank)

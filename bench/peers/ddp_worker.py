@@ -8,14 +8,19 @@ The models are those of `models/`, but with channels first, as PyTorch prefers. 
 a convolution therefore gets its inputs in another order, and given weights are reordered.
 """
 
+# torch is in an environment of its own
+# mypy: disable-error-code="import-not-found"
+
 import hashlib
 import json
 import signal
 import statistics
 import sys
 import time
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +33,7 @@ ADAM_EPSILON = 1e-7  # Keras' default
 FIRST_STEPS = 2
 
 
-class Scale(nn.Module):
+class Scale(nn.Module):  # type: ignore[misc]
     """Scales grey images, uint8, (batch, height, width, 1), to 0–1, (batch, 1, height, width)."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -71,7 +76,7 @@ def mnist_cnn(dropout: bool) -> tuple[nn.Module, tuple[int, int, int]]:
 
 
 # `fused` runs one kernel for all weights. PyTorch offers it on CPUs, too, and it is the fastest.
-MODELS = {
+MODELS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "fashion_cnn": (fashion_cnn, lambda w: torch.optim.SGD(w, 0.01, momentum=0.9, fused=True)),
     "mnist_cnn": (mnist_cnn, lambda w: torch.optim.Adam(w, 0.001, fused=True)),
 }
@@ -83,20 +88,20 @@ class Channel:
     def __init__(self, descriptor: int) -> None:
         self._connection = Connection(descriptor)
 
-    def send(self, message: dict) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         """Send a message to the launcher."""
         self._connection.send_bytes(json.dumps(message).encode())
 
     def meet(self, name: str) -> bool:
         """Wait until all workers have come to a meeting; return whether to repeat a block."""
         self.send({"meet": name})
-        return json.loads(self._connection.recv_bytes())["again"]
+        return bool(json.loads(self._connection.recv_bytes())["again"])
 
 
 class Training:
     """The model of one worker, and its training steps."""
 
-    def __init__(self, told: dict) -> None:
+    def __init__(self, told: dict[str, Any]) -> None:
         torch.set_num_threads(1)
         torch.set_num_interop_threads(1)
         torch.manual_seed(told["seed"])
@@ -121,7 +126,7 @@ class Training:
             if "betas" in group:  # Keras adds epsilon before the bias correction, PyTorch after it
                 group["eps"] = ADAM_EPSILON / (1 - group["betas"][1] ** self._done) ** 0.5
         self.optimizer.step()
-        return loss.item()
+        return float(loss.item())
 
     def all_reduce_s(self) -> float:
         """Return the seconds of summing a buffer as large as the gradient, after a barrier."""
@@ -164,7 +169,7 @@ def load(network: nn.Module, path: str, flattened: tuple[int, int, int]) -> None
             layer.bias.copy_(torch.from_numpy(next(arrays)))
 
 
-def batches(told: dict):
+def batches(told: dict[str, Any]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield this worker's batches endlessly, in a random order of its own."""
     folder, rank, size, batch = told["dataset"], told["rank"], told["size"], told["batch"]
     mine = slice(rank, None, size)
@@ -176,7 +181,7 @@ def batches(told: dict):
             yield x[rows], y[rows]
 
 
-def timed(told: dict, channel: Channel) -> dict:
+def timed(told: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Train as the project's own cells do; return seconds and bytes of the last block."""
     training, stream = Training(told), batches(told)
     for _ in range(FIRST_STEPS):
@@ -201,7 +206,7 @@ def timed(told: dict, channel: Channel) -> dict:
     }
 
 
-def checked(told: dict, channel: Channel) -> dict:
+def checked(told: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Train on given batches; return this worker's part of the loss of each step."""
     training = Training(told)
     with np.load(told["examples"]) as examples:

@@ -22,8 +22,11 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from same_work import SEED, manifest_of
 
@@ -31,6 +34,10 @@ from nodewise.cluster import lock, process
 from nodewise.cluster.channel import Channel
 from nodewise.cluster.local import Local
 from nodewise.measure.environment import settle_environment
+
+if TYPE_CHECKING:
+    from nodewise.data import Dataset
+    from nodewise.models.training import Recipe
 
 TIME_LIMIT_S = 3600
 BATCH_AND_STEPS = {  # chosen so that a round of a large model takes a minute
@@ -119,16 +126,16 @@ def _keep_memory() -> None:
         libc.mallopt(parameter, value)
 
 
-def recipe_of(module, *, bare: bool):
+def recipe_of(module: ModuleType, *, bare: bool) -> "Recipe":
     """Return how to build and feed a model; `bare` replaces its `train_step`."""
     import tensorflow as tf
 
     from nodewise.models.training import Recipe
 
-    def build():
+    def build() -> Any:
         model = module.build()
 
-        def train_step(batch):
+        def train_step(batch: Any) -> dict[str, Any]:
             x, y = batch
             with tf.GradientTape() as tape:
                 loss = model.loss(y, model(x, training=True))
@@ -143,7 +150,9 @@ def recipe_of(module, *, bare: bool):
     return Recipe(build, getattr(module, "preprocess", Recipe.preprocess))
 
 
-def our_loop(recipe, data, model: str, addresses: list[str], *, batch: int, steps: int):
+def our_loop(
+    recipe: "Recipe", data: "Dataset", model: str, addresses: list[str], *, batch: int, steps: int
+) -> Callable[[], float]:
     """Return a function that trains some steps like a cell and returns their seconds.
 
     The steps include the input pipeline.
@@ -181,7 +190,9 @@ def our_loop(recipe, data, model: str, addresses: list[str], *, batch: int, step
     return train
 
 
-def keras_fit(module, data, batch: int, steps: int, *, jit_compile: bool | str):
+def keras_fit(
+    module: ModuleType, data: "Dataset", batch: int, steps: int, *, jit_compile: bool | str
+) -> Callable[[], float]:
     """Return a function that trains some steps with `fit` and returns their seconds."""
     import keras
     import numpy as np
@@ -197,11 +208,11 @@ def keras_fit(module, data, batch: int, steps: int, *, jit_compile: bool | str):
     if hasattr(module, "preprocess"):
         x = module.preprocess(x).numpy()
 
-    class Epochs(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch: int, logs=None) -> None:
+    class Epochs(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
             self.began = time.perf_counter()
 
-        def on_epoch_end(self, epoch: int, logs=None) -> None:
+        def on_epoch_end(self, epoch: int, logs: object = None) -> None:
             self.seconds = time.perf_counter() - self.began
 
     def train() -> float:

@@ -21,6 +21,7 @@ if STUDY.changes:
             CHANGES,
         log:
             f"{RESULTS}/logs/compare_runs.log",
+        localrule: True
         params:
             old=STUDY.changes.old,
             new=STUDY.changes.new,

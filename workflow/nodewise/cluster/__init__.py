@@ -1,7 +1,7 @@
 """Clusters: start the workers of a cell, receive their messages and clean up at the end.
 
 `kinds` defines the settings of each kind of cluster, and `api` the interface of a cluster.
-`process.run` starts one local process for each worker of a cell. If the workers run on other
+`process.Job` starts one local process for each worker of a cell. If the workers run on other
 hosts, each local process forwards the messages of one worker.
 """
 
