@@ -36,7 +36,7 @@
     const { layer } = spec.spec ?? spec;
     for (const { mark } of layer) {
       if (["point", "bar"].includes(mark.type)) {
-        mark.cursor = { expr: "datum.cell_id ? 'pointer' : null" };
+        mark.cursor = { expr: "datum.page ? 'pointer' : null" };
       }
     }
     spec.description = `${spec.title.text}. Its numbers are below.`;
@@ -90,23 +90,18 @@
     return `<table><tbody>${table}</tbody></table>${cell ? `<p>${how} to open its page</p>` : ""}`;
   }
 
-  /** Name a model or a strategy as addresses do. */
-  const plain = (name) =>
-    name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
-
   let touched = null;
 
   /** Go from a point or a bar to the page of its curve; of two touches the first one only tells. */
   function follow(event, item) {
-    if (!item?.datum?.cell_id || !["symbol", "rect"].includes(item.mark.marktype)) {
+    if (!item?.datum?.page || !["symbol", "rect"].includes(item.mark.marktype)) {
       return;
     }
     if (event.pointerType === "touch" && touched !== item) {
       touched = item;
       return;
     }
-    const [, model, strategy] = item.datum.cell_id.split("/").map(plain);
-    const address = new URL(`curves/${model}/${strategy}.html`, ROOT);
+    const address = new URL(item.datum.page, ROOT);
     if (event.ctrlKey || event.metaKey) {
       window.open(address);
     } else {

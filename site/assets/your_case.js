@@ -164,7 +164,7 @@
       : `Training on ${exact(number("examples"))} examples`;
     const dear = one.cost ? ` and costs ${three(best.cost / one.cost)} times as much` : "";
     const alone = next ? "One device is the best value." : "This is one device alone.";
-    const less = `With ${exact(next?.n)}, each further one adds less than half of one.`;
+    const less = `Up to ${exact(next?.n)}, each further device adds less than half the speed of one.`;
     const lines = [best.n > 1 ? `${faster(best)}.` : alone];
     const instead = best.n > 1 ? ` instead of ${duration(one.time)}${dear}` : "";
     lines.push(`${what} takes ${duration(best.time)}${instead}.`);
@@ -194,10 +194,10 @@
     if (rows.at(-1).n > data.checked) {
       lines.push(`Beyond ${data.checked} devices few were tested.`);
     }
-    const source = measured && preset().source?.split(" ")[0];
-    const rings = element("a", { href: source, textContent: "published measurements" });
+    const href = preset().source?.split(" ")[0];
+    const rings = href ? element("a", { href, textContent: "published measurements" }) : "our measurements";
     const text = [...lines, law ? "" : THROUGHPUT].join(" ");
-    return source ? [text, " Rings: ", rings, "."] : [text];
+    return measured ? [text, " Rings: ", rings, "."] : [text];
   }
 
   function element(tag, properties = {}, ...children) {
@@ -212,6 +212,7 @@
   /** Fill the table: title of a column, what it says of a row, and what stands below. */
   function fill(table, { rows, law, fixed }, measured) {
     const seen = ({ n }) => (measured[n] ? `${two(measured[n] / measured[1])}×` : "–");
+    const origin = badge(preset().source ? "published" : "emulated");
     const columns = [
       ["Devices", ({ n }) => exact(n)],
       fixed && ["Batch of each", ({ each }) => three(each)],
@@ -225,7 +226,7 @@
       number("price") > 0 && [currency() ? `Cost (${currency()})` : "Cost", ({ cost }) => three(cost)],
     ].filter(Boolean);
     const head = ([title, , , className = ""]) =>
-      element("th", { scope: "col", className }, title, ...(title === "Measured" ? [" ", badge("published")] : []));
+      element("th", { scope: "col", className }, title, ...(title === "Measured" ? [" ", origin] : []));
     const cell = (row, [, write, below = () => "", className = ""]) => {
       const ends = element("span", { className: "nw-range", textContent: below(row) });
       const told = element("data", { value: write(row), textContent: write(row) });
@@ -325,7 +326,7 @@
 
   const state = new URLSearchParams(location.search);
   const FIRST = value("preset");
-  if (state.get("preset") in data.presets) {
+  if (Object.hasOwn(data.presets, state.get("preset"))) {
     control("preset").value = state.get("preset");
   }
   let start = begin(state);

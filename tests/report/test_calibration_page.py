@@ -82,12 +82,15 @@ def test_one_worker_without_its_share_or_a_slow_link_is_told():
     slow = Transfer.model_validate(make.transfer(90.0))
     launch = last.model_copy(update={"busy": starved, "transfer": slow})
     changed = made.model_copy(update={"launches": [*made.launches[:-1], launch]})
+    small = [one.model_copy(update={"all_reduces": one.all_reduces[:2]}) for one in made.launches]
     for examined, expected in (
-        ([made], (True, "0\u00a0%", "0\u00a0%")),
-        ([made, changed], (False, "4\u00a0%", "10\u00a0%")),
+        ([made], (True, "0\u00a0%", "0\u00a0%", 2)),
+        ([made, changed], (False, "4\u00a0%", "10\u00a0%", 2)),
+        ([made.model_copy(update={"launches": small})], (True, "0\u00a0%", "0\u00a0%", 0)),
+        ([make.calibration((1,))], (True, "0\u00a0%", None, 0)),
     ):
         found = verdict(examined)
-        assert (found["met"], found["share"], found["rate"]) == expected
+        assert (found["met"], found["share"], found["rate"], len(found["longer"])) == expected
 
 
 def test_two_calibrations_of_one_study_are_a_mistake(tmp_path):

@@ -40,11 +40,15 @@ def test_cpu_time_is_not_told_as_energy(study):
 
 
 def test_a_model_with_markup_in_its_name_is_shown_and_is_no_element(tmp_path):
-    make.write_study(tmp_path, make.launches(n=(1, 2)))
+    make.write_study(tmp_path, make.launches(n=(1, 2), batch=(64, 512)))
     for name in ("curves", "cells"):
         path = tmp_path / "tables" / f"{name}.parquet"
-        pd.read_parquet(path).assign(model="<script>alert(1)</script>").to_parquet(path)
+        rows = pd.read_parquet(path).assign(model="<script>alert(1)</script>")
+        rows["kind"] = rows["kind"].mask(rows["batch_per_worker"] == 512, "emulated")
+        rows.to_parquet(path)
     docs = render(tmp_path)
+    first = leads(docs / "findings.md")[0].split()
+    assert first.index("measured") < first.index("emulated.")  # each end has its kind
     for page in docs.rglob("*.md"):
         assert "<script>alert" not in page.read_text()
     assert "<script>alert(1)</script>" in Texts((docs / "findings.md").read_text()).plain

@@ -89,7 +89,7 @@ def test_every_page_is_linked_from_another_or_in_the_navigation(study):
     assert {str(path.relative_to(docs)) for path in docs.rglob("*.md")} - known == set()
 
 
-def test_every_cell_has_a_page_of_its_curve_and_its_record_is_listed(study):
+def test_every_cell_has_a_page_of_its_curve_to_which_charts_lead_and_its_record_is_listed(study):
     cells = pd.read_parquet(study / "tables" / "cells.parquet")
     listed = (study / "docs/records.md").read_text()
     for cell_id in cells["cell_id"]:
@@ -98,6 +98,10 @@ def test_every_cell_has_a_page_of_its_curve_and_its_record_is_listed(study):
         assert (study / "docs" / page).with_suffix(".md").is_file()
         assert f'href="{page}"' in listed and f'href="records/{cell_id}.json"' in listed
         assert record["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
+    for chart in (study / "docs/charts").glob("*.vl.json"):
+        for row in json.loads(chart.read_text())["data"]["values"]:
+            if row.get("cell_id"):
+                assert (study / "docs" / row["page"]).with_suffix(".md").is_file()
 
 
 def test_experiments_that_are_no_results_have_no_page_but_keep_their_records(study, monkeypatch):
@@ -151,7 +155,8 @@ def test_without_a_single_result_the_failures_are_shown(tmp_path):
     make.write_study(tmp_path, [make.failed(cell, "no memory", status="refused") for cell in cells])
     docs = render(tmp_path)
     assert "no memory" in (docs / "results/fashion-mnist/fashion-cnn.md").read_text()
-    assert "refused" in (docs / "curves/fashion-cnn/multi-worker-mirrored.md").read_text()
+    curve = (docs / "curves/fashion-cnn/multi-worker-mirrored.md").read_text()
+    assert "refused" in curve and "No launch has a result" in curve
 
 
 def test_a_stand_in_is_announced_on_every_page_of_a_study_and_else_on_none(tmp_path, study):

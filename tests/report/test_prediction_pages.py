@@ -8,9 +8,10 @@ import pytest
 from mistakes import user_error
 from nodewise.core.units import write_percent
 from nodewise.predict.study import EACH, judge, read_overhead
-from nodewise.report.fitted_curves import answers
+from nodewise.report.context import read_context
+from nodewise.report.fitted_curves import answers, fitted_curves
 from nodewise.results.importers import import_for_study
-from rendering import Texts
+from rendering import CONFIG, Texts
 
 
 def text_of(study, page):
@@ -73,6 +74,10 @@ def test_every_source_has_its_curves_with_links_and_the_errors_of_the_formulas(s
     assert f"({first['points']} tests" in shown
     for name in ("median_error", "worst_error", "covered"):
         assert write_percent(first[name]).replace("\u00a0", " ") in shown
+    context = read_context(CONFIG, study)
+    assert any(one["one_machine"] for one in fitted_curves(context).values())
+    context.tables["curves"]["cluster"] = "three hosts"
+    assert not any(one["one_machine"] for one in fitted_curves(context).values())
 
 
 def test_curves_that_others_measured_are_fitted_judged_and_shown(study):

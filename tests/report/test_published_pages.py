@@ -43,10 +43,6 @@ def test_eight_gpus_on_slow_ethernet_are_forecast_as_practitioners_know_it():
     assert (rows["low"] < rows["efficiency"]).all() and (rows["efficiency"] < rows["high"]).all()
 
 
-def test_a_time_that_others_published_says_what_took_it():
-    assert continued()["unit"].str.contains("/").all()
-
-
 # --- home ---
 
 
@@ -107,7 +103,7 @@ def test_only_points_that_differ_in_nothing_but_the_link_say_what_a_link_does(tm
 # --- tested on published curves ---
 
 
-def test_the_errors_are_those_of_the_committed_predictions(study):
+def test_the_errors_are_those_of_the_committed_predictions_and_next_beats_doubling(study):
     context = page_of(study, "tested").context
     rows = pd.read_csv("data/published/curves/predicted_curves.csv")
     off = np.expm1(rows["ours"].abs())
@@ -117,6 +113,9 @@ def test_the_errors_are_those_of_the_committed_predictions(study):
     cases = forecasts()
     assert context["cases"]["points"] == len(cases)
     assert abs(cases["inside"].mean() - context["cases"]["covered"]) < 0.03  # weighted there
+    found = context["next"]
+    assert found["next_measured"] < found["doubling_measured"]
+    assert found["next_good"] >= found["doubling_good"]
 
 
 def test_misses_come_first_and_every_curve_and_case_links_to_its_source(study):
@@ -127,6 +126,7 @@ def test_misses_come_first_and_every_curve_and_case_links_to_its_source(study):
     runs = published.read("forecast/predicted_cases").groupby(["case", "given_value"]).ngroups
     assert len(context["every"].rows) == len(read_published()) + runs
     assert all('<a href="https://' in row[0] for row in context["every"].rows)
+    assert tests["unit"].str.contains("/").all()  # a time says what took it
 
 
 def test_predictions_of_publishers_left_out_reach_their_levels():
@@ -149,12 +149,6 @@ def test_the_tables_of_the_page_are_what_their_scripts_make():
     known = published.read("curves/next_measurements")
     assert (followed["next_measured"] == known["next_measured"]).mean() > 0.95
     assert followed["doubling_measured"].tolist() == known["doubling_measured"].tolist()
-
-
-def test_following_next_needs_fewer_measurements_than_doubling_and_misses_no_more(study):
-    found = page_of(study, "tested").context["next"]
-    assert found["next_measured"] < found["doubling_measured"]
-    assert found["next_good"] >= found["doubling_good"]
 
 
 # --- time to accuracy ---

@@ -93,11 +93,12 @@ def test_the_page_shows_what_moved_and_names_the_folders_of_both_runs(tmp_path, 
     config.write_text(rendering.CONFIG.read_text() + yaml.safe_dump(runs))
     monkeypatch.setattr(rendering, "CONFIG", config)
     make.write_study(tmp_path, [])
-    old = both(cells([1.0, 1.01], model="<b>moved</b>"), cells([1.0, 1.01], model="still"))
+    gone = cells([1.0], model="gone")
+    old = both(cells([1.0, 1.01], model="<b>moved</b>"), cells([1.0, 1.01], model="still"), gone)
     new = both(cells([2.0, 2.01], model="<b>moved</b>"), cells([1.0, 1.01], model="still"))
     write_csv(compare_runs.compare(old, new), tmp_path / "changes.csv")
     page = (rendering.render(tmp_path) / "changes.md").read_text()
-    assert "1 slower" in page and "1 no change beyond noise" in page
+    assert "1 slower" in page and "1 no change beyond noise" in page and "2 points" in page
     assert "moved" in page and "<b>" not in page and "still<" not in page
     half = re.findall(r"lie between <data[^>]*>(\S+)</data> and <data[^>]*>(\S+)</data>", page)
     assert half == [("1.25×", "1.75×")]

@@ -180,7 +180,11 @@ def test_charts_that_cannot_be_drawn_leave_their_pictures(browser, site):
 # --- text that would be markup ---
 
 
-def test_a_name_and_a_reason_with_markup_are_shown_and_not_run(watched):
+def test_a_name_and_a_reason_with_markup_are_shown_and_not_run(watched, site, html):
+    pages = [(site / path).read_text() for path in html]
+    assert not [page for page in pages if "<script>alert(1)</script>" in page]
+    shown = [page for page in pages if re.search(r"&(lt|#60);script&(gt|#62);alert", page)]
+    assert len(shown) >= 5
     for path in (ODD_CURVE, ODD_RESULTS, "records.html"):
         page = watched.open(path)
         assert page.get_by_text(ODD_REASON).first.is_visible(), path

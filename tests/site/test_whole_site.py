@@ -23,7 +23,6 @@ SEARCH_BYTES = 300_000
 PAGES_OF_THE_SITE = 105
 # Its addresses are relative to the root of a server, and each builder has its own.
 LEFT_OUT = {"404.html"}
-ODD_TAG = "<script>alert(1)</script>"
 
 
 # --- addresses ---
@@ -131,19 +130,6 @@ def test_what_gives_a_number_is_there(site, html):
 )
 def test_typed_numbers_are_found_and_names_formulas_and_marked_ones_are_none(prose_of, typed):
     assert len(prose.typed_numbers(f"<article><p>{prose_of}</p></article>")) == typed
-
-
-# --- text from records and users ---
-
-
-def test_no_page_has_the_odd_model_as_markup_and_some_show_it(site, html):
-    shown = []
-    for path in html:
-        page = (site / path).read_text()
-        assert ODD_TAG not in page, path
-        if "&lt;script&gt;alert(1)" in page or "&#60;script&#62;alert" in page:
-            shown.append(path)
-    assert len(shown) >= 5, shown
 
 
 # --- servers ---
@@ -272,7 +258,7 @@ def test_the_search_knows_curves_with_a_server_and_without(site):
     entries = {entry["location"]: entry for entry in index["docs"]}
     assert "Fashion CNN" in entries[CURVE]["title"] and "method.html" in entries
     # No entry contains broken words.
-    assert not [e for e in entries.values() if "&#" in e["title"] + e["text"]]
+    assert not [e for e in entries.values() if "&#" in str(e)]
     script = (site / "search/search_index.js").read_text()
     assert json.loads(script.removeprefix("var __index = ")) == index
 

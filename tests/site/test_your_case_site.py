@@ -133,6 +133,13 @@ def test_nine_in_ten_published_measurements_are_within_the_ranges(page):
     assert np.mean(within) >= 0.9
 
 
+def test_what_we_measured_ourselves_is_not_called_published(watched):
+    without = "(name, value) => (name === 'source' ? undefined : value)"
+    watched.page.add_init_script(f"JSON.parse = ((read) => (t) => read(t, {without}))(JSON.parse)")
+    page = watched.open(PAGE)
+    assert page.locator("#case th .nw-kind").text_content() == "emulated"
+
+
 def test_what_is_typed_is_what_one_device_does(page):
     page.select_option("[name=unit]", "ms")
     page.fill("[name=speed]", "120")
@@ -231,4 +238,5 @@ def test_the_address_keeps_the_case_and_ignores_what_is_not_there(page, watched)
     page = watched.open(page.url.split("/")[-1])
     assert (answer(page), page.url) == told
     first = watched.open(PAGE).locator("#case").inner_text()
-    assert watched.open(f"{PAGE}?preset=x&between=x&u=1").locator("#case").inner_text() == first
+    page = watched.open(f"{PAGE}?preset=constructor&between=x&u=1")
+    assert page.locator("#case").inner_text() == first

@@ -5,12 +5,10 @@ from collections.abc import Callable
 from functools import partial
 
 KINDS = {
-    "measured": "timed by this project, on real processes of the machine that the cell names",
+    "measured": "timed by this project, on real processes of the machines that a cell names",
     "emulated": "timed by this project, on nodes whose cores and network were throttled on purpose",
-    "emulated soft": "as emulated, but the share of a core was enforced by stopping and continuing "
-    "the process, as there was no CPU cgroup",
-    "published": "printed by others, in a study that is repeated here or with their own "
-    "measurements, or computed from their numbers alone",
+    "emulated soft": "as emulated, but by stopping and continuing processes, without a CPU cgroup",
+    "published": "published by others, or computed from what they published alone",
     "imported": "timed by others, and read from a file that the study names",
     "fitted": "a formula's value where it was fitted to points",
     "predicted": "a formula's value for a point that it was not fitted to",
@@ -63,7 +61,8 @@ def write_number(value: float | None, unit: str) -> str:
         value: seconds, joules, bytes, bytes or bits per second, operations, operations per byte,
             a share, a ratio or a count. None or a value that is not finite is written as `–`.
         unit: `s`, `J`, `B`, `B/s`, `bit/s`, `FLOP`, `FLOP/B`, `share` (as a percentage),
-            `accuracy`, `×`, `` (a count), `/s` (a rate of counts) or `mean` (of counts).
+            `accuracy`, `×`, `times` (a ratio in two digits, as many as the intervals of most
+            speed-ups support), `` (a count), `/s` (a rate of counts) or `mean` (of counts).
 
     Raises:
         ValueError: `unit` is none of these.
@@ -132,12 +131,12 @@ def _scaled(value: float, unit: str) -> str:
     return f"{_digits(value / size)} {prefix}{unit}"
 
 
-def _digits(value: float) -> str:
-    """Format a number with three significant digits, without an exponent."""
+def _digits(value: float, digits: int = 3) -> str:
+    """Format a number with so many significant digits, without an exponent."""
     if value == 0:
         return "0"
-    exponent = int(f"{value:.2e}".partition("e")[2])  # of the rounded value
-    places = min(max(0, 2 - exponent), 6)
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # of the rounded value
+    places = min(max(0, digits - 1 - exponent), 6)
     return f"{value:,.{places}f}".replace("-", "−")
 
 
@@ -153,6 +152,7 @@ _WRITERS: dict[str, Callable[[float], str]] = {
     "share": lambda value: f"{_digits(100 * value)} %",
     "accuracy": lambda value: f"{value:.3f}",
     "×": lambda value: f"{_digits(value)}×",
+    "times": partial(_digits, digits=2),
     "": lambda value: f"{value:,.0f}",
     **dict.fromkeys(("/s", "mean"), _digits),
 }

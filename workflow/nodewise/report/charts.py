@@ -15,7 +15,7 @@ import vl_convert
 
 from nodewise.core.units import KINDS, base_kind, write_number
 from nodewise.report import theme
-from nodewise.report.drawing import ROLES, VEGA_LITE, at_width, draw
+from nodewise.report.drawing import ROLES, UNSEEN, VEGA_LITE, at_width, draw
 from nodewise.report.figure import Figure
 from nodewise.report.html import script_json
 from nodewise.report.tables import Column, Table, table
@@ -33,9 +33,7 @@ _UNUSED = [
     r'<path class="(?:back|fore)ground"(?: d="(?:M0,0h0v0h0Z)?")?(?: display="none")?/>',
     r"(?<=\.\d\d)\d+(?=[^<>]*>)",  # digits of places
 ]
-# columns that a chart needs, but not its table
-_UNSEEN = {"cell_id", "lacks", "rank", "panel", "bar", "ahead", "on_devices"}
-_UNSEEN |= {"experiment", "machine"}
+_UNSEEN = {*UNSEEN, "experiment", "machine"}  # columns that a chart needs, but not its table
 _UNNAMED = {"curve", "dataset", "kind", "source"}  # what differs only if the names do not suffice
 
 

@@ -161,6 +161,7 @@ class ReportContext:
         """Return `rows` with names replaced by titles, in every column that has names.
 
         In the column `experiment`, a text may name several experiments; each name is replaced.
+        Rows with a `cell_id` also get `page`, the address of the page of the cell's curve.
         """
         words = {**self.words, "experiment": self._experiments_in_words}
         titles = {
@@ -168,6 +169,8 @@ class ReportContext:
             for name, word in words.items()
             if name in rows
         }
+        if "cell_id" in rows:
+            titles["page"] = rows["cell_id"].map(lambda cell: self.curve_pages.get(cell, ""))
         return rows.assign(**titles)
 
     def _experiments_in_words(self, names: str) -> str:
@@ -201,9 +204,9 @@ class ReportContext:
 
 
 def title_of_variant(cell: Cell) -> str:
-    """Return the words of a variant's name that are not in the name of its strategy."""
+    """Return the words of a variant's name that are not in its strategy's, or all if none is."""
     known, words = cell.strategy.split("_"), (cell.variant or "").split("_")
-    return " ".join(word for word in words if word not in known)
+    return " ".join([word for word in words if word not in known] or words)
 
 
 def read_context(

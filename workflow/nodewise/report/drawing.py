@@ -19,6 +19,8 @@ NOT_FROM_ZERO = ", not from 0"
 """Ending of the title of a value axis that is linear and does not begin at 0."""
 ROLES = {"fitted": [1, 0], "predicted": [5, 4]}
 """The roles of rows that are lines, with their dashes."""
+UNSEEN = {"cell_id", "page", "lacks", "rank", "panel", "bar", "ahead", "on_devices"}
+"""Columns that are not for readers."""
 LETTER, TITLE_LETTER = 7.2, 9.6  # widths of a letter in pixels, as in charts.js
 _GAP, _NARROW = 12, 520  # pixels between panels, and of a narrow chart, as in charts.js
 
@@ -211,7 +213,8 @@ def _axis(figure: Figure, data: pd.DataFrame, channel: str) -> Spec:
         shown = {"title": axis.title or None, "sort": _ordered(values), "axis": labels}
         return _name(axis.field) | shown
     whole = pd.api.types.is_integer_dtype(values)
-    labels = {"format": _FORMATS.get(axis.unit, "~g"), "tickCount": 5}
+    small = axis.unit != "share" and values.min() < 1  # "~s" writes 0.5 as 500m
+    labels = {"format": "~g" if small else _FORMATS.get(axis.unit, "~g"), "tickCount": 5}
     if whole:
         labels = {"format": ",d", "tickCount": 10, "tickMinStep": 1}
         if channel == "x" and axis.scale != "log" and values.nunique() <= _FEW_TICKS:
@@ -285,12 +288,12 @@ def _filled(data: pd.DataFrame, flagged: float, once: float) -> Spec:
 
 
 def _tooltip(figure: Figure, data: pd.DataFrame) -> list[Spec]:
-    """Return what pointing at a mark tells: all columns that are not empty, the cell last."""
-    hidden = {*figure.each, "lacks", "cell_id"} - {"kind"}
+    """Return what pointing at a mark tells: filled columns for readers, and last the cell."""
+    hidden = {*figure.each, *UNSEEN} - {"kind"}
     names = [str(name) for name in data if name not in hidden]
     names += ["cell_id"] if "cell_id" in data else []
     return [
-        (_number(name) | {"format": ",.4~g"} if _is_number(data[name]) else _name(name))
+        (_number(name) | {"format": ",.5~r"} if _is_number(data[name]) else _name(name))
         | {"title": title_of_column(name)}
         for name in names
         if not data[name].isin([None, ""]).all()

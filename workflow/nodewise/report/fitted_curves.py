@@ -38,8 +38,7 @@ def fitted_curves(study: ReportContext) -> dict[str, dict[str, Any]]:
         where = [*words[["model", "strategy", "experiment"]], words["cluster"] or source]
         found[key] = {
             "label": " · ".join(filter(None, where)),
-            "page": study.curve_pages.get(words["cell_id"])
-            or curve_page(row["model"], row["strategy"] or source),
+            "page": words["page"] or curve_page(row["model"], row["strategy"] or source),
             "model": row["model"],
             "source": source,
             "answers": answers(optima[optima["curve"] == key], max(nodes, default=1)),
@@ -48,7 +47,7 @@ def fitted_curves(study: ReportContext) -> dict[str, dict[str, Any]]:
             "nodes": nodes,
             "few": len(nodes) < _FEW,
             "off": [data(off, "share") for off in fitted["error"].abs().agg(["median", "max"])],
-            "one_machine": source == "measured",
+            "one_machine": words["cluster"] == study.words["cluster"]("local"),
             "alone": LAWS[row["law"]].alone or ("with JAX" if row["strategy"] in on_jax else ""),
         }
     return found

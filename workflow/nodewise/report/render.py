@@ -134,7 +134,6 @@ def _environment(templates: Path, shown: dict[str, Chart]) -> jinja2.Environment
         show=show,
         counted=counted,
         data=html.data,
-        interval=html.interval,
         number=html.number,
         script_json=html.script_json,
         slug=slug,

@@ -11,7 +11,7 @@ from nodewise.report.context import ReportContext
 from nodewise.results import published, studies
 from nodewise.results.queries import published_and_ours, published_runs_and_ours
 
-SAME, OTHER, NOT_MEASURED = ORDERS = ("printed order", "another order", "not measured")
+SAME, OTHER, NOT_MEASURED = ORDERS = ("published order", "another order", "not measured")
 _TRAINING = ["model", "dataset", "strategy", "nodes"]
 _PRINTED = ["printed_name", "seconds_published", "speedup_published", "accuracy_published"]
 _OURS = [

@@ -33,7 +33,7 @@ PART_COLOURS = {
     "apply": "#626d78",
 }
 NEUTRAL = "#7b8794"
-ORDER_COLOURS = {"printed order": "#1b7f4b", "another order": "#b3341f", "not measured": NEUTRAL}
+ORDER_COLOURS = {"published order": "#1b7f4b", "another order": "#b3341f", "not measured": NEUTRAL}
 # A batch or a number of nodes has the same colour in every chart. Numbers between two entries get a
 # mixed colour. Dark and light colours alternate, so that neighbours differ in greyscale.
 _NUMBERS = {
@@ -56,7 +56,6 @@ DASHES: list[Sequence[float]] = [[1, 0], [6, 3], [8, 3, 2, 3], [12, 4], [3, 3], 
 
 WIDTH, HEIGHT, PANEL = 720, 300, 170
 PHONE = 286  # width of a chart on a screen of 360 pixels
-PADDING = {"left": 4, "right": 8, "top": 4, "bottom": 4}
 FONT = "system-ui, sans-serif"  # short: each text of a picture names it
 
 
@@ -104,7 +103,7 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
         "mark": {"aria": False},
         "background": "transparent",
         "font": FONT,
-        "padding": PADDING,
+        "padding": {"left": 4, "right": 8, "top": 4, "bottom": 4},
         "view": {"stroke": "transparent"},
         "axis": {
             "labelColor": muted,

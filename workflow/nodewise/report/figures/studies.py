@@ -1,4 +1,4 @@
-"""The figure of printed numbers of published studies beside ours."""
+"""The figure of published numbers of studies beside ours."""
 
 import pandas as pd
 
@@ -15,27 +15,27 @@ _OF_ALL = ("median", "points", "printed")  # of `summary`
 @figure(
     "scoreboard",
     each=["study"],
-    plots="Ours ÷ printed, a point for each printed number",
+    plots="Ours ÷ published, a point for each published number",
     mark="point",
-    x=Axis("ratio", "Ours ÷ printed", "log", unit="×"),
+    x=Axis("ratio", "Ours ÷ published", "log", unit="×"),
     y=Axis("row", "", "names"),
     colour="order",
     guide="one",
     title=[
-        "Our numbers are {ratio_first} to {ratio} the printed ones "
+        "Our numbers are {ratio_first} to {ratio} the published ones "
         "({points_of_all} of {printed_of_all} points, median {median_of_all})",
-        "Ours is {ratio} what was printed",
+        "Ours is {ratio} what was published",
     ],
     rank=["ratio"],
     units={"median_of_all": "×", "points_of_all": "", "printed_of_all": ""},
-    caption="Dashed: as printed.",
+    caption="Dashed: as published.",
     reading=(
-        "All points are shown, also those that do not count as evidence. A point is in the printed "
-        "order if it is longer than the same other times of its row as the printed one."
+        "All points are shown, also those that do not count as evidence. A time is in the "
+        "published order if it compares with each other time of its row as the published one does."
     ),
 )
 def scoreboard(study: ReportContext) -> pd.DataFrame:
-    """Return our numbers divided by the printed ones."""
+    """Return our numbers divided by the published ones."""
     rows = printed_and_ours(study)
     for name, of in rows.groupby("study"):
         of_all = summary(of)

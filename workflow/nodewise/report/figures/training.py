@@ -16,7 +16,7 @@ _SERIES = ["experiment", "kind", "cluster", "machine", "line", "batch_per_worker
 def _beside_printed(title: str) -> list[str]:
     """Return a title with the batch, and with what a study printed where that is known."""
     title = f"{title}, at batch {{batch_per_worker}}"
-    return [f"{title}; printed: {{printed}} and {{printed_one}}", title]
+    return [f"{title}; published: {{printed}} and {{printed_one}}", title]
 
 
 @figure(

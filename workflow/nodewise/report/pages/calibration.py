@@ -85,21 +85,21 @@ def verdict(calibrations: Sequence[Calibration]) -> dict[str, Any] | None:
         ),
         default=None,
     )
-    told = {
+    told: dict[str, Any] = {
         "met": share <= SHARE_WITHIN and (rate or 0.0) <= RATE_WITHIN,
         "share": f"{100 * share:.2g}\u00a0%",
         "rate": None if rate is None else f"{100 * rate:.2g}\u00a0%",
+        "large": f"{LARGE_BYTES / 1e6:g} MB",
+        "longer": [],  # one node, or a slow link, has no large all-reduces
+        "off": "",
     }
     rings = [against_wire(one, ring[0]) for one in calibrations if (ring := fit_rings(one))]
     if rings:
         times = pd.concat(rings)
         large = times["payload_bytes"] >= LARGE_BYTES
         longer = times.loc[large, "against_wire"] - 1
-        told |= {
-            "large": f"{LARGE_BYTES / 1e6:g} MB",
-            "longer": [write_percent(longer.min()), write_percent(longer.max())],
-            "off": write_percent(times.loc[~large, "off"].max()),
-        }
+        told["longer"] = [write_percent(end) for end in longer.agg(["min", "max"]).dropna()]
+        told["off"] = write_percent(times.loc[~large, "off"].max())
     return told
 
 

@@ -35,8 +35,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     in_both = rows[rows["ratio"].notna()]
     context = {
         "runs": study.config.changes,
-        "middle_half": list(in_both["ratio"].quantile([0.25, 0.75])),
-        "median": in_both["ratio"].median(),
+        "ratios": in_both["ratio"],
         "machine": in_both[["old_reference_s", "new_reference_s"]].median(),
         "kinds": sorted(in_both["label"].unique()),
         "counts": rows["verdict"].value_counts().to_dict(),

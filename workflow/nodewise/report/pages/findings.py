@@ -180,8 +180,7 @@ def _energy(study: ReportContext) -> Answer | None:
 
 def _point(study: ReportContext, row: "pd.Series[Any]") -> Answer:
     """Return a point, with the titles of its model and strategy and the page of its curve."""
-    titles = study.with_titles(row.to_frame().T).iloc[0]
-    return {**titles, "page": study.curve_pages[row["cell_id"]]}
+    return {**study.with_titles(row.to_frame().T).iloc[0]}
 
 
 def _figure(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[Chart]:

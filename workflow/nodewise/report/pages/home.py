@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.cell import node_in_words
+from nodewise.core.units import write_number
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
@@ -36,16 +37,17 @@ _JUDGED = [
 @page("home")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the home page."""
-    batches, ours = [*published_batches()], _study(study)
+    batches, judged, ours = [*published_batches()], _judged(), _study(study)
     context = {
         "models": [_model(name) for name in _SHOWN],
         "figures": study.pick("real_scaling"),
-        "judged": table(_judged(), _JUDGED),
+        "judged": table(judged, _JUDGED),
+        "all": judged.iloc[0],
         "known": len(batches),
         "samples": [row for row in batches if row["benchmark"] in SHOWN],
         "study": ours,
         "unsure": None if ours else _unsure(study),
-        "two": lambda value: f"{value:#.2g}".rstrip("."),
+        "two": lambda value: write_number(value, "times"),
         "links": _links(study),
         "cells": {"all": len(study.cells), "lost": int((study.cells["status"] != "ok").sum())},
     }
@@ -143,8 +145,7 @@ def _links(study: ReportContext) -> dict[str, Any] | None:
     if not groups:
         return None
     ends = max(groups, key=lambda one: one["rate_mbit"].nunique()).sort_values("rate_mbit")
-    first = ends.iloc[0]
     return {
-        "model": study.model_title(first["model"]),
+        "model": study.model_title(ends["model"].iloc[0]),
         "ends": ends.iloc[[0, -1]].to_dict("records"),
     }

@@ -19,7 +19,7 @@ from nodewise.report.tables import BATCH, COVERED, Column, table
 _TITLES = {
     "emulated": "Emulated clusters",
     "emulated soft": "Emulated clusters, shares held softly",
-    "measured": "Processes of one machine",
+    "measured": "Measured without emulation",
     "published": "Published results",
     "imported": "Imported curves",
 }

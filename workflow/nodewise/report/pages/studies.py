@@ -42,7 +42,7 @@ _PRINTED = [
     NODES,
     Column("seconds_published", "Time", "s", "published"),
     Column("seconds_ours", "Our time", "s", kind_from="label"),
-    Column("ratio", "Ours ÷ printed", "×", kind_from="label"),
+    Column("ratio", "Ours ÷ published", "×", kind_from="label"),
     Column("order", "Order"),
     Column("speedup_published", "Speed-up", "×", "published"),
     Column("speedup_ours", "Our speed-up", "×", kind_from="label"),
@@ -79,7 +79,7 @@ _COUNTS = [
     Column("study", "Study", wide=True),
     Column("says", "What it claims", wide=True),
     *(Column(name, name.capitalize()) for name in VERDICTS),
-    Column("measured", "Printed numbers that we measured"),
+    Column("measured", "Published numbers that we measured"),
 ]
 
 
@@ -92,7 +92,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         claims = [one for one in study.claims if one.study == name]
         link = Markup('<a href="{}.html">{}</a>').format(name, text(about.title))
         known, printed = (int(mine[number].notna().sum()) for number in ("ratio", "printed"))
-        measured = f"{known} of {printed}" if printed else "none is printed"
+        measured = f"{known} of {printed}" if printed else "none is published"
         counts = dict.fromkeys(VERDICTS, 0) | Counter(one.verdict for one in claims)
         listed.append({"study": link, "says": about.says, "measured": measured, **counts})
         context = _context(study, name, about, mine, claims)
