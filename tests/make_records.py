@@ -230,20 +230,15 @@ def published() -> pd.DataFrame:
     for batch, nodes in itertools.product(BATCHES, (1, 2, 3)):
         steps = 5 * (EXAMPLES // (batch * nodes))
         step = 0.012 + 0.0004 * batch + (nodes > 1) * 0.08 * (1 + nodes / 12)
+        about = {"study": "ntua", "model": "fashion_cnn", "dataset": "fashion_mnist", "epochs": 5}
+        about |= {"batch_per_worker": batch, "nodes": nodes, "steps": steps, "kind": "published"}
         rows.append(
-            {
-                "study": "ntua",
-                "model": "fashion_cnn",
-                "dataset": "fashion_mnist",
-                "batch_per_worker": batch,
-                "nodes": nodes,
-                "epochs": 5,
+            about
+            | {
                 "training_time_s": float(round(steps * step)),
                 "training_accuracy": round(0.94 - 0.0001 * batch - 0.008 * (nodes - 1), 3),
-                "steps": steps,
                 "step_time_s": round(steps * step) / steps,
                 "payload_bytes": 4 * PARAMETERS,
-                "kind": "published",
                 "printed_dataset": "Fashion MNIST" if batch == 32 else "MNIST",
             }
         )

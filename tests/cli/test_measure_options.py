@@ -76,6 +76,7 @@ ASKED = st.one_of(
     st.fixed_dictionaries({"model": st.sampled_from(OWN), "dataset": st.sampled_from(DATASETS)}),
     st.fixed_dictionaries({"steps": st.none() | st.integers(39, 42)}),
     st.fixed_dictionaries({"epochs": st.integers(1, 3)}),
+    st.fixed_dictionaries({"input": st.sampled_from([None, "sharded", "unsharded"])}),
     st.fixed_dictionaries({"cluster": st.sampled_from(CLUSTERS)}),
 )
 
@@ -99,18 +100,12 @@ def test_an_absolute_path_is_recorded_relative_to_the_project():
     [
         ({"strategy": "rings"}, "strategy rings: unknown; allowed: "),
         ({"nodes": 2}, "--strategy single: nodes: allowed for this strategy: 1, not 2"),
-        (
-            {"strategy": "model_parallel", "nodes": 7},
-            "--strategy model_parallel: nodes: at most 6 for fashion_cnn, which can be cut into 6",
-        ),
-        (
-            {"strategy": "model_parallel", "option": ("micro_batches=33",)},
-            "--strategy model_parallel: options.micro_batches: at most 32, ",
-        ),
-        (
-            {"strategy": "parameter_averaging", "steps": 9},
-            "--strategy parameter_averaging: options.period: at most 9, the timed steps; not 10",
-        ),
+        ({"strategy": "model_parallel", "nodes": 7},
+         "--strategy model_parallel: nodes: at most 6 for fashion_cnn, which can be cut into 6"),
+        ({"strategy": "model_parallel", "option": ("micro_batches=33",)},
+         "--strategy model_parallel: options.micro_batches: at most 32, "),
+        ({"strategy": "parameter_averaging", "steps": 9},
+         "--strategy parameter_averaging: options.period: at most 9, the timed steps; not 10"),
         ({"option": ("pace=1",)}, "--strategy single: options.pace: "),
         ({"option": ("pace",)}, "--option pace: give each option once, as name=value"),
         ({"option": ("a=1", "a=2")}, "--option a=2: give each option once"),
@@ -125,14 +120,14 @@ def test_an_absolute_path_is_recorded_relative_to_the_project():
         ({"cluster": "{kind: emulated, node: {cpus: 1}}"}, "node.cpus: unknown key"),
         ({"cluster": "{"}, "--cluster: '{' cannot be read as YAML"),
         ({"cluster": "{kind: emulated, node: {cpu: 0.0}}"}, "--cluster.node.cpu: 0.0 is not"),
-        ({"model": "no_such"}, "--model: unknown name 'no_such'; allowed: "),
+        ({"model": "no_such"}, "model no_such: unknown; allowed: "),
         ({"dataset": "mnist"}, "fashion_cnn trains on fashion_mnist"),
         ({"model": MODEL}, "--dataset: a model of your own needs one"),
         ({"model": "missing.py:build", "dataset": DATA}, "there is no file missing.py"),
         ({"model": MODEL, "dataset": "data/no.py:load"}, "there is no file data/no.py"),
         ({"model": MODEL, "dataset": "Fashion MNIST"}, "dataset"),
     ],
-)
+)  # fmt: skip
 def test_options_that_do_not_fit_are_told_in_one_line(changes, said):
     assert said in user_error(cell_of, options(**changes))
 

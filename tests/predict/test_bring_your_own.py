@@ -117,7 +117,7 @@ def test_every_measured_batch_is_predicted_unless_one_is_asked_for(ring):
 
 
 def test_a_curve_of_one_global_batch_stays_at_it(tmp_path):
-    rows = [f"a,{n},{256 // n},{ring_s(n, 256 / n)!r},{PAYLOAD:.0f}" for n in (1, 2, 4, 8)]
+    rows = [f"a,{n},{256 // n},{ring_s(n, 256 / n)!r},{PAYLOAD:.0f}" for n in (1, 2, 3, 8)]
     file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes"))
     found = predictions(file, [1, 3, 300])
     assert [row["batch_per_worker"] for row in found] == [256, pytest.approx(256 / 3)]
@@ -285,14 +285,12 @@ def test_an_objective_that_needs_more_says_so(ring):
 @pytest.mark.parametrize(
     ("parse", "read"),
     [
-        (
-            parse_nodes,
-            {"64": [64], "1,2,4": [1, 2, 4], "1-4": [1, 2, 3, 4], "8, 1-3,2": [1, 2, 3, 8]},
-        ),
+        (parse_nodes,
+         {"64": [64], "1,2,4": [1, 2, 4], "1-4": [1, 2, 3, 4], "8, 1-3,2": [1, 2, 3, 8]}),
         (parse_price, {None: (None, "currency"), "2.5": (2.5, "currency"), "1 EUR": (1.0, "EUR")}),
         (parse_deadline, {"0s": 0, "90": 90, "1.5min": 90, "12h": 43_200}),
     ],
-)
+)  # fmt: skip
 def test_options_are_read_as_they_are_written(parse, read):
     assert {text: parse(text) for text in read} == read
 
@@ -365,6 +363,8 @@ def test_conditions_of_a_run_reach_the_table(tmp_path, ring):
     assert "Cost [node-hours]" in commands.run(*asked).stdout
     for wrong in (("--deadline", "soon"), ("--deadline", "0s"), ("--samples-to-target", "64:1e5")):
         assert commands.refusal(*asked, *wrong)
+    said = commands.refusal(*asked, "--batch", 4, "--batches", "4,8")
+    assert said == "--batch and --batches: give one of them"
 
 
 def test_a_study_is_fitted_from_its_folder_or_its_table(tmp_path):

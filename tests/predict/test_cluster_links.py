@@ -85,6 +85,8 @@ def test_a_log_that_says_too_little_is_refused(tmp_path, text, said):
     assert "run.log: " in message and said in message
 
 
-@pytest.mark.parametrize("text", ["wifi", "0gbit", "0.0000001mbit", "0x100gbit", "9999999999gbit"])
+@pytest.mark.parametrize(
+    "text", ["wifi", "0gbit", "1e-7mbit", "0x100gbit", "9999999999gbit", "100Gb/s"]
+)
 def test_an_unknown_link_is_answered_by_what_is_allowed(text):
     assert f"link {text}: must be " in user_error(read_link, "between", text)

@@ -13,6 +13,7 @@ from nodewise.predict.causes import Steps, total
 from nodewise.predict.cluster_steps import Cluster, Training
 from nodewise.predict.explain import MEASUREMENTS
 from nodewise.predict.posted_numbers import read_number, read_numbers
+from nodewise.results.tables import build_tables
 
 RESNET, VGG = "--parameters 25.6e6 --batch 64", "--parameters 138e6 --batch 32"
 NVLINK = "--within nvlink3 --parameters 1e6"
@@ -251,7 +252,7 @@ def test_numbers_are_read_as_they_are_posted(text, clock, value):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "fast", "120", "0 ms", "3 apples/pear/s", "-5ms", "1e99 s", "12,5 images/s", "120 "],
+    ["", "fast", "120", "0 ms", "3 apples/pear/s", "-5ms", "1e99 s", "12,5 img/s", "0,125 s", "9 "],
 )
 def test_a_number_that_cannot_be_read_is_refused(text):
     assert "--one" in user_error(read_number, "--one", text, 4)
@@ -311,6 +312,14 @@ def test_the_implied_rate_is_bytes_over_extra_time():
     slower = "--one '100 images/s' --many '32 images/s/device' --devices 4 --batch 64"
     rate = ask(f"{slower} --parameters 25e6 --link 10gbit-tcp")["implied_gbyte_per_s"]
     assert rate == pytest.approx(2 * 0.75 * 0.1 / (4 * 64 / 128 - 0.64))
+
+
+def test_of_several_runs_on_the_same_devices_the_median_counts(tmp_path):
+    paths = make.write(make.launches(nodes=(1, 2), strategy=("mpi",)), tmp_path)
+    rates = build_tables(paths)["cells"].groupby("nodes")["examples_per_s"].median()
+    for order in (paths, paths[::-1]):
+        found = ask(" ".join(map(str, order)))
+        assert found["efficiency"] == pytest.approx(rates[2] / rates[1] / 2)
 
 
 def test_input_for_which_a_worker_waits_most_of_a_step_is_the_cause(tmp_path):

@@ -15,12 +15,9 @@ from nodewise.predict.laws.collectives import RingAllReduce, Star
 from nodewise.predict.points import Points
 
 TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
-    "compute_fixed_s": 0.005,
-    "compute_per_example_s": 2e-4,
-    "latency_s": 3e-4,
-    "seconds_per_byte": 1 / 58e6,
-    "turns_share": 1.0,
-}
+    "compute_fixed_s": 0.005, "compute_per_example_s": 2e-4,
+    "latency_s": 3e-4, "seconds_per_byte": 1 / 58e6, "turns_share": 1.0,
+}  # fmt: skip
 PAYLOAD = 5e6
 
 
@@ -83,12 +80,8 @@ def test_parts_that_were_measured_tell_what_totals_do_not():
     values = TRUTH | {"latency_s": 0.02}
     seconds = law.seconds(values, at)
     total = Points.of([2.0], 64, PAYLOAD, seconds["step"])
-    parts = replace(
-        total,
-        compute_s=seconds["compute"],
-        wait_s=np.zeros(1),
-        communicate_s=seconds["communicate"],
-    )
+    apart = {"compute_s": seconds["compute"], "communicate_s": seconds["communicate"]}
+    parts = replace(total, wait_s=np.zeros(1), **apart)
     one_node = float(truth([1], 64, latency_s=0.02)[0])
     assert ask(fit(law, parts), [1], 64)[0] == pytest.approx(one_node, rel=0.1)
     low, high = interval_of(fit(law, total).draw(Points.of([1], 64, PAYLOAD)))

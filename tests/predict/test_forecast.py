@@ -96,6 +96,9 @@ def test_a_log_is_a_given_point(tmp_path):
     asked = ("--batch", 64, "--parameters", "25.6e6", "--link", "10gbit", "--nodes", "1,2")
     one, _ = run("--given", path, "--given-devices", 1, *asked)
     assert one["step_time_s"] == pytest.approx(0.18)
+    path.write_text("curve,nodes,samples_per_s\nmine,1,400\n")
+    one, _ = run("--given", path, *asked)
+    assert one["step_time_s"] == pytest.approx(64 / 400)
 
 
 def test_a_rate_is_a_given_point_without_its_batch(tmp_path):
@@ -172,6 +175,10 @@ LINK, SIZE = ("--link", "1gbit"), ("--payload", "4e7")
         ((*STEP, *SIZE, "--link", "wifi"), "link wifi: must be "),
         ((*STEP, *SIZE), "give --link, or --between"),
         ((*LINK, "--cases", "cases.csv"), "--cases: --link has no effect beside it"),
+        ((*STEP, *SIZE, "--within", "pcie3", "--between", "1gbit"), "--within: needs --devices"),
+        ((*LINK, *STEP, *SIZE, "--nodes", "64", "--global-batch", "9"), "--global-batch: has less"),
+        ((*LINK, "--given", RECORD, "--batch", "128"), "--batch 128: "),
+        ((*LINK, "--given", RECORD, "--given-devices", "2"), "--given-devices 2: "),
     ],
 )
 def test_a_question_that_means_nothing_is_one_line(arguments, said):

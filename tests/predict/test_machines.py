@@ -49,6 +49,7 @@ def test_costs_are_in_the_currency_of_the_prices(tmp_path):
 def test_at_a_fixed_global_batch_a_device_has_fewer_examples_on_more_machines(tmp_path):
     rows = compare(tmp_path, "--global-batch", 512)
     assert (rows["batch_per_device"] == 512 / rows["devices"]).all()
+    assert "--global-batch: has less" in commands.refusal(*asked(tmp_path, "--global-batch", 4))
 
 
 def test_a_speed_that_is_given_is_exact_and_a_published_one_scatters(tmp_path):

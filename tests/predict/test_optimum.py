@@ -18,12 +18,9 @@ from nodewise.results.curves import Curve, Measured
 
 PAYLOAD, EXAMPLES = 5e6, 60_000
 VALUES = {
-    "compute_fixed_s": 0.004,
-    "compute_per_example_s": 2e-4,
-    "latency_s": 5e-4,
-    "seconds_per_byte": 2e-9,
-    "turns_share": 1.0,
-}
+    "compute_fixed_s": 0.004, "compute_per_example_s": 2e-4,
+    "latency_s": 5e-4, "seconds_per_byte": 2e-9, "turns_share": 1.0,
+}  # fmt: skip
 MEASURED = list(itertools.product((1, 2, 3, 4), (32, 64, 512)))
 CURVE = Curve(
     name="a",

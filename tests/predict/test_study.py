@@ -62,37 +62,23 @@ def launches(
     rows = []
     for batch, n, repeat in itertools.product(batches, nodes, range(repeats)):
         about = {
-            "study": "ntua",
-            "experiment": "steps",
-            "model": "fashion_cnn",
-            "dataset": "fashion_mnist",
-            "strategy": MWMS,
-            "cluster": "local",
-            "kind": "measured",
-            "data_origin": "official",
-            "machine": "a processor",
-            "whole_epochs": False,
-            "pipeline": "sharded",
-            "status": "ok",
-            "cpu_share": 1.0,
-            "rate_mbit": np.nan,
-            "latency_ms": 0.0,
-        } | names
+            "study": "ntua", "experiment": "steps", "model": "fashion_cnn",
+            "dataset": "fashion_mnist", "strategy": MWMS, "cluster": "local",
+            "kind": "measured", "data_origin": "official", "machine": "a processor",
+            "whole_epochs": False, "pipeline": "sharded", "status": "ok",
+            "cpu_share": 1.0, "rate_mbit": np.nan, "latency_ms": 0.0,
+        } | names  # fmt: skip
         seconds = law.evaluate(truth, n, batch, payload) * np.exp(noise * rng.standard_normal())
         rows.append(
             about
             | {"batch_per_worker": batch, "nodes": n, "repeat": repeat, "global_batch": batch * n}
             | {
-                "step_time_s": float(seconds),
-                "steps_per_epoch": 60_000 // (batch * n),
-                "payload_bytes": payload,
-                "oversubscribed": n > cores,
-                "exchange": "ring",
-                "options": "{}",
-                "nodes_per_machine": per_machine,
+                "step_time_s": float(seconds), "steps_per_epoch": 60_000 // (batch * n),
+                "payload_bytes": payload, "oversubscribed": n > cores, "exchange": "ring",
+                "options": "{}", "nodes_per_machine": per_machine,
                 "cell_id": f"{about['strategy']}/{batch}/{n}/{repeat}",
             }
-        )
+        )  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -298,6 +284,9 @@ def test_a_calibration_of_hosts_tells_the_rate_of_their_link():
     assert told["two"].mean == pytest.approx(8 / streams[0], rel=0.01)
     assert told["two, 2 workers on each"] == told["two"]
     assert told["others"] is None
+    (slow,) = find_groups(points_of(*tables(launches(cluster="two", cpu_share=0.5, **at))), [found])
+    own = slow.priors["seconds_per_byte", slow.link].mean  # own time passes half as fast
+    assert own == pytest.approx(told["two"].mean / 2)
 
 
 def stages(cluster, nodes=(1, 2, 3), **more):

@@ -26,14 +26,21 @@ def run(ask):
     return partial(ask, HEADER)
 
 
-def test_over_several_machines_only_full_ones_are_compared(run):
+def test_over_several_machines_only_full_ones_are_compared(run, ask):
     measured = weak((1, 2, 4, 12))
     (row,) = run(measured, "optimum", "--nodes", "1-32")
     assert [one["nodes"] for one in row["nodes"]] == [*range(1, 9), 12, 16, 24, 32]
     rows = run(measured, "predict", "--nodes", "20")
-    # A number that is asked for explicitly is answered.
-    assert [row["nodes"] for row in rows] == [20]
+    assert [row["nodes"] for row in rows] == [20]  # as it is asked for explicitly
     assert 0 < rows[0]["efficiency"] < 1
+    for at, rows, full in (  # a machine has as many devices as were used in one
+        ("nodes,devices_per_node", ("1,1", "1,2", "1,4", "2,8"), [*range(1, 9), 16, 24, 32]),
+        ("n_devices,n_nodes", ("1,1", "3,2"), [1, 2, 3, *range(4, 33, 2)]),
+    ):
+        used = [f"a,{row},32,{10 * n}" for n, row in enumerate(rows, 9)]
+        columns = f"curve,{at},batch_per_worker,samples_per_s"
+        (row,) = ask(columns, used, "optimum", "--nodes", "1-32")
+        assert [one["nodes"] for one in row["nodes"]] == full
 
 
 def test_predictions_of_a_table_and_of_numbers_of_nodes_agree(run, tmp_path):
@@ -119,4 +126,5 @@ def test_what_a_curve_lacks_is_said_and_no_number_is_made_up(run):
     no_batch = [row.replace(",512,", ",,") for row in strong((1, 2, 4))]
     said = user_error(run, no_batch, *ask, "--examples", 51_200)
     assert "curve a: steps to an accuracy need batches" in said
+    assert "curve a: --batch means nothing" in user_error(run, no_batch, "optimum", "--batch", 9)
     assert needs_examples in user_error(run, weak((1, 2, 4)), "optimum", "--deadline", "1h")

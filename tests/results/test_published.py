@@ -1,7 +1,9 @@
 """The numbers in data/published are complete, checked, and labelled as the README says."""
 
+import pandas as pd
 import pytest
 
+from nodewise.results import published
 from nodewise.results.published import points, read, runs
 from nodewise.results.studies import FOLDER, names
 
@@ -31,6 +33,13 @@ def test_rates_of_other_studies_follow_from_what_they_print():
     assert horovod["training_time_s"] == 24
     assert horovod["examples_per_s"] == pytest.approx(4 * 128 / 0.013)
     assert horovod["speedup"] == pytest.approx(4 * 9 / 13)
+
+
+def test_a_speed_up_is_against_the_same_model(monkeypatch):
+    asu = published.of_studies("trainings").query("study == 'asu'")
+    other = asu.assign(model="other", training_time_s=2 * asu["training_time_s"])
+    monkeypatch.setattr(published, "of_studies", lambda table: pd.concat([asu, other]))
+    assert runs().groupby("nodes")["speedup"].nunique().tolist() == [1, 1]
 
 
 def test_ntua_is_the_published_table_with_whole_steps_per_epoch():

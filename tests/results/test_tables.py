@@ -1,12 +1,14 @@
 """From records to tables: what is computed, what stays empty, what stops with one line."""
 
 import math
+import sys
 
 import pandas as pd
 import pytest
 
 import make_records as make
 from mistakes import user_error
+from nodewise.cluster import namespace
 from nodewise.results.columns import COLUMNS, PARTS
 from nodewise.results.table_files import read_tables, write_tables
 from nodewise.results.tables import OVERSUBSCRIBED, build_tables
@@ -95,9 +97,12 @@ def test_points_of_emulated_nodes_know_their_share_of_a_core_and_their_link(tmp_
     slow = {"kind": "emulated", "node": {"cpu": 0.4}, "slow_node": {"cpu": 0.1}}
     clusters = [{"kind": "local"}, slow | {"link": {"rate_mbit": 250.5, "latency_ms": 3}}]
     records = [make.record(make.cell(n=n, cluster=of)) for n, of in enumerate(clusters, 2)]
+    without = make.record(make.cell(n=4, cluster=clusters[1]))
+    network = without.provenance.model_copy(update={"network": namespace.NO_EMULATION})
+    records.append(without.model_copy(update={"kind": "emulated", "provenance": network}))
     points = make.tables_of(records, tmp_path)["curve_points"]
     emulated, local = points["rate_mbit"].notna(), points["cluster"] == "local"
-    assert (emulated != local).all()
+    assert points.loc[emulated, "nodes"].tolist() == [3]  # on 4 nodes, no link was limited
     columns = ["cpu_share", "rate_mbit", "latency_ms"]
     assert points.loc[emulated, columns].to_numpy().tolist() == [[0.4, 250.5, 3]]
     assert points.loc[local, "cpu_share"].tolist() == [1]
@@ -229,7 +234,7 @@ def test_tables_read_back_as_written(tables, tmp_path):
     assert {path.name for path in out.iterdir()} == expected  # and no temporary file
 
 
-def test_a_missing_or_foreign_table_stops_with_one_line(tables, tmp_path):
+def test_a_missing_or_foreign_table_stops_with_one_line(tables, tmp_path, monkeypatch):
     write_tables(tables, tmp_path)
     path = tmp_path / "cells.parquet"
     tables["cells"].drop(columns="nodes").to_parquet(path)
@@ -238,3 +243,7 @@ def test_a_missing_or_foreign_table_stops_with_one_line(tables, tmp_path):
     assert str(path) in user_error(read_tables, tmp_path)
     path.unlink()
     assert "make the tables first" in user_error(read_tables, tmp_path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as without the extra `study`
+    with pytest.raises(ModuleNotFoundError, match="pyarrow") as caught:
+        read_tables(tmp_path)
+    assert caught.value.name == "pyarrow"

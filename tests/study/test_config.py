@@ -114,50 +114,28 @@ EMULATED = {"kind": "emulated"}
         ("experiments.Steps One", {}, "experiments.Steps One: "),
         ("cluster", {"kind": "moon"}, "must be one of emulated, local, slurm, ssh"),
         ("cluster", EMULATED | {"node": {"cpu": 2}}, "cluster.node.cpu: 2 is not"),
-        (
-            "cluster",
-            EMULATED | {"slow_node": {"cpu": 0.1, "rank": 3}},
-            f"{STEPS}.cluster.slow_node.rank: must be less than 3, the most nodes",
-        ),
-        (
-            "cluster",
-            EMULATED | {"slow_node": {"cpu": 0.4}},
-            "slow_node.cpu: must be less than 0.2, the others' cpu",
-        ),
+        ("cluster", EMULATED | {"slow_node": {"cpu": 0.1, "rank": 3}},
+         f"{STEPS}.cluster.slow_node.rank: must be less than 3, the most nodes"),
+        ("cluster", EMULATED | {"slow_node": {"cpu": 0.4}},
+         "slow_node.cpu: must be less than 0.2, the others' cpu"),
         (f"{STEPS}.input", "own", "steps.input: own needs own_models, each with data of its own"),
         (f"{STEPS}.input", "service", "steps.preprocessing_nodes: 1 or more with input"),
         (f"{STEPS}.models", [], "models: name at least one, or give own_models"),
-        (
-            f"{STEPS}.own_models",
-            {"fashion_mlp": {"build": "a:b", "dataset": "mnist"}},
-            "own_models: 'fashion_mlp' is a model of this project; rename yours",
-        ),
-        (
-            f"{STEPS}.own_models",
-            {"mine": {"build": "a:b", "dataset": "MNIST 1"}},
-            "own_models.mine.dataset: 'MNIST 1' is not allowed, must be a dataset's name or path",
-        ),
-        (
-            f"{STEPS}.own_models",
-            {"mine": {"build": "../a.py", "dataset": "mnist"}},
-            "build: '../a.py' is not allowed, must be path/file.py:function or package.module",
-        ),
-        (
-            f"{STEPS}.strategies",
-            {"cut": {"strategy": "model_parallel", "nodes": [2, 6]}},
-            "steps.strategies.cut.nodes: at most 5 for fashion_mlp, which can be cut into 5 stages"
-            "; not 6",
-        ),
+        (f"{STEPS}.own_models", {"fashion_mlp": {"build": "a:b", "dataset": "mnist"}},
+         "own_models: 'fashion_mlp' is a model of this project; rename yours"),
+        (f"{STEPS}.own_models", {"mine": {"build": "a:b", "dataset": "MNIST 1"}},
+         "own_models.mine.dataset: 'MNIST 1' is not allowed, must be a dataset's name or path"),
+        (f"{STEPS}.own_models", {"mine": {"build": "../a.py", "dataset": "mnist"}},
+         "build: '../a.py' is not allowed, must be path/file.py:function or package.module"),
+        (f"{STEPS}.strategies", {"cut": {"strategy": "model_parallel", "nodes": [2, 6]}},
+         "strategies.cut.nodes: at most 5 for fashion_mlp, which can be cut into 5 stages; not 6"),
         ("name", "../up", f"name: '../up' {LETTERS}"),
         (f"{STEPS}.title", "\x1b[31mred", "U+001B is not allowed, must be one line of"),
         (OPTIONS, {"x": [1]}, "single.options.x: [1] is not allowed, must be true, false, a"),
-        (
-            f"{STEPS}.strategies",
-            {"mpi": {"strategy": "horovod", "nodes": [2]}},
-            "strategies.mpi: is the name of another strategy than horovod",
-        ),
+        (f"{STEPS}.strategies", {"mpi": {"strategy": "horovod", "nodes": [2]}},
+         "strategies.mpi: is the name of another strategy than horovod"),
     ],
-)
+)  # fmt: skip
 def test_a_mistake_is_one_line_that_names_the_key(tmp_path, where, value, said):
     assert said in user_error(read, tmp_path, changed(where, value))
 
@@ -216,7 +194,8 @@ def test_the_records_of_a_study_are_those_of_its_cells_or_all_that_lie_in_its_fo
     cells = [f"{cell.id}.json" for cell in study.cells()]
     assert study.record_files() == [Path("results", study.name, "records", name) for name in cells]
     assert study.calibrations() == []
-    published = read(tmp_path, RECORDS)
+    published, folders = read(tmp_path, RECORDS), ["data/records/here/one", "data/records/here/two"]
+    two = read(tmp_path, RECORDS | {"records": folders})
     monkeypatch.chdir(tmp_path)
     none = user_error(published.record_files)
     assert none.startswith("data/records/here/one: holds no record of a cell")
@@ -226,6 +205,11 @@ def test_the_records_of_a_study_are_those_of_its_cells_or_all_that_lie_in_its_fo
         (folder / name).touch()
     assert published.record_files() == sorted(folder / name for name in cells)
     assert published.calibrations() == [folder / "calibration.json"]
+    scales = [Path(folder, "noise_scale/mlp.json") for folder in folders]
+    for scale in scales:
+        scale.parent.mkdir(parents=True)
+        scale.touch()
+    assert two.noise_scales() == scales[:1]  # both have measured the same
 
 
 def test_a_strategy_that_cuts_no_batch_is_fed_whole_ones(tmp_path):

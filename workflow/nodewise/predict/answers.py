@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_duration, write_percent, write_plain
 from nodewise.predict.fit import with_interval
-from nodewise.predict.options import MANY, MANY_EXAMPLES
 from nodewise.predict.points import Floats
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
 from nodewise.results.curves import Curve
 
 FAR = 2
 """Predictions beyond this multiple of the measured range are extrapolated."""
+_MANY_EXAMPLES, _MANY = 1e6, "1M examples"  # the job if the examples of an epoch are unknown
 _KNOWN = 0.5  # least share of draws in which steps take time, for an answer
 _SURE = 0.9  # chance from which a number of nodes keeps a deadline for sure enough
 _ALIKE = 1e-9  # relative differences below this are rounding errors
@@ -75,8 +75,8 @@ class Job:
         if self.epochs != 1 and examples is None:
             raise UserError("--epochs: needs --examples, the examples of an epoch")
         epochs = "epoch" if self.epochs == 1 else f"{self.epochs:,.6g} epochs"
-        name = "run" if self.steps else MANY if examples is None else epochs
-        return replace(self, name=name, examples=examples or MANY_EXAMPLES)
+        name = "run" if self.steps else _MANY if examples is None else epochs
+        return replace(self, name=name, examples=examples or _MANY_EXAMPLES)
 
     def of_curve(self, curve: Curve) -> "Job":
         """Return the job for a curve: a run to an accuracy if its steps are known, else epochs.
@@ -233,14 +233,11 @@ class Answers:
         table.loc[:, [name for name in table if str(name).startswith(self.job.unknown)]] = np.nan
         return table
 
-    def rows(self, names: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    def rows(self, names: Mapping[str, str] | None = None) -> list[dict[Any, Any]]:
         """Return the rows of the table for JSON, with other `names` of columns; None if unknown."""
         table = self.table.rename(columns=names or {})
         finite = table.replace([np.inf, -np.inf], np.nan).notna()
-        return [
-            {str(name): value for name, value in row.items()}
-            for row in table.astype(object).where(finite, None).to_dict("records")
-        ]
+        return table.astype(object).where(finite, None).to_dict("records")
 
     def sentence(self, objective: str | None = None) -> str:
         """Return the answer for an objective in at most 30 words.

@@ -168,12 +168,15 @@ def find_answers(
     """
     for name, value in (("batch", batch), ("global_batch", global_batch)):
         check_amount(name, value)
-    if (batch, global_batch, batches or None).count(None) < 2:
-        raise UserError("--batch and --global-batch: give one of them")
+    asked = {"--batch": batch, "--global-batch": global_batch, "--batches": batches}
+    if len(given := [name for name, value in asked.items() if value]) > 1:
+        raise UserError(f"{' and '.join(given)}: give one of them")
     chosen = batches or ([] if batch is None else [batch])
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
     found = False
     for curve in file.curves:
+        if given and not curve.batch_known:
+            raise UserError(f"curve {curve.name}: {given[0]} means nothing, as it has no batches")
         inside, counts = curve.per_host, nodes
         if whole_machines:
             full = [n for n in nodes if n <= inside or n % inside == 0 or n in curve.nodes]
@@ -215,7 +218,7 @@ def batch_of(curve: Curve, nodes: Floats) -> Floats:
     """Return the batch per node for numbers of nodes, if the curve's own scaling continues."""
     last = max(curve.measured, key=lambda point: (point.nodes, point.batch_per_worker))
     if curve.shares_batch:
-        return np.asarray(last.batch_per_worker * last.nodes / nodes)
+        return np.asarray((curve.global_batch or last.batch_per_worker * last.nodes) / nodes)
     return np.full(np.shape(nodes), last.batch_per_worker)
 
 

@@ -249,12 +249,6 @@ class _Problem:
         residuals = np.log(modelled / self.observed) / noise
         return np.append(residuals, y - self.mean), np.vstack([matrix, np.eye(len(y))])
 
-    def _residuals(self, y: Floats, noise: Floats) -> Floats:
-        return self._linear(y, noise)[0]
-
-    def _derivatives(self, y: Floats, noise: Floats) -> Floats:
-        return self._linear(y, noise)[1]
-
     def _loss(self, squares: Floats) -> Floats:
         """Return the losses of squared residuals, and how they grow with these, (3, residuals).
 
@@ -273,9 +267,9 @@ class _Problem:
         y, noise = np.maximum(self.mean, 1.0), self.expected_noise
         for _ in range(_ROUNDS):
             y = least_squares(
-                self._residuals,
+                lambda *at: self._linear(*at)[0],
                 y,
-                self._derivatives,
+                lambda *at: self._linear(*at)[1],
                 bounds=(0, np.inf),
                 loss=self._loss,  # type: ignore[arg-type]  # the stubs describe SciPy's own wrapper
                 args=(noise,),
@@ -286,7 +280,7 @@ class _Problem:
     def _noise(self, y: Floats) -> Floats:
         """Return the noise of each kind around the law with these coefficients."""
         noise = self.expected_noise
-        logs = self._residuals(y, np.ones_like(noise))[: len(self.kind)]
+        logs = self._linear(y, np.ones_like(noise))[0][: len(self.kind)]
         for _ in range(10):  # the weights of residuals depend on the noise
             squares = self._loss((logs / noise[self.kind]) ** 2)[1] * logs**2
             total = np.bincount(self.kind, squares, len(noise))

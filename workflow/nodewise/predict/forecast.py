@@ -31,17 +31,20 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
 
     Of several batches, the one with the most numbers of devices is taken.
 
-    `devices` and `batch`, examples per device, are taken where a log does not say them; of a table,
-    the points with this batch are taken.
+    `devices` and `batch`, examples per device, are taken where a file does not say them; of a table
+    with batches, the points with this batch are taken.
 
     Raises:
-        UserError: the file cannot be read, has several curves, or its record failed.
+        UserError: the file cannot be read, has several curves or others of these, or failed.
     """
     if path.suffix == ".json" and path.name != "trainer_state.json":
         cell = build_tables([path])["cells"].iloc[0]
         if cell["status"] != "ok":
             raise UserError(f"{path}: {cell['status']}: {cell['reason']}")
         nodes, size, cautions = int(cell["nodes"]), int(cell["batch_per_worker"]), cell["flags"]
+        for option, asked, own in (("given-devices", devices, nodes), ("batch", batch, size)):
+            if asked not in (None, own):
+                raise UserError(f"--{option} {asked:g}: {path} was measured with {own}")
         return Training(
             float(cell["payload_bytes"]) / 4,
             batch=size,
@@ -56,6 +59,8 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
     rows = read_rows(path)
     if "unit" not in rows and "nodes" not in rows:
         rows = convert([path], {"devices": devices, "batch": batch})
+    elif batch and not {"batch_per_worker", "global_batch"} & set(rows):
+        rows = rows.assign(batch_per_worker=batch)
     curves = measurements(rows, path).curves
     if len(curves) > 1:
         named = ", ".join(curve.name for curve in curves[:5])
@@ -144,6 +149,8 @@ def cluster_of(
     Raises:
         UserError: the texts contradict each other, or a link is not known.
     """
+    if within and between and devices_per_node is None:
+        raise UserError("--within: needs --devices-per-node beside --between")
     if link is not None:
         if within or between:
             raise UserError("--link: is the only link; give --within and --between instead")
@@ -191,6 +198,8 @@ def forecast(
         raise UserError("--converges-like, --samples-to-target, --global-batch: need --batch")
     counts = np.unique([1, *training.measured, *devices])
     counts = counts[counts <= (global_batch or np.inf)]
+    if not np.isin(devices, counts).any():
+        raise UserError("--global-batch: has less than an example for each device")
     size = training.batch or 1.0
     if training.batch is None:
         job = replace(job, unknown=("step_s", "batch", "global_batch"))

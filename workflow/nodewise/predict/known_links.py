@@ -59,7 +59,7 @@ def known_of(rows: pd.DataFrame, link: str, calibrated: Rates) -> dict[Coefficie
         ("input_per_example_s", curve): Prior(0.0, _NOTHING_S)
         for curve in rows.loc[rows["pipeline"] == "sharded", "curve"]
     }
-    per_byte, least = 8 / calibrated.get((first["cluster"], first["machine"]), np.inf), 0.0
+    per_byte, least = share * 8 / calibrated.get((first["cluster"], first["machine"]), np.inf), 0.0
     if np.isfinite(rate_bit_s):
         per_byte = 8 / (rate_bit_s * PAYLOAD_SHARE * _EXCHANGE_SHARE)
         least = 8 / (_BURSTS * rate_bit_s)

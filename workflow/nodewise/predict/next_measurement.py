@@ -26,7 +26,6 @@ _ENOUGH = 0.01  # regret below which no measurement is recommended, as a share o
 _FARTHEST = 4  # times the most measured nodes: beyond that a law says little
 _BINS = 10  # bins of the measured step time, within which draws are not told apart
 _CHANCE = 0.05  # savings up to this share of the regret may be due to chance
-_LEAST_S = 1e-12
 _SUPERLINEAR = 1.05  # measured efficiencies above this are no noise
 
 
@@ -53,7 +52,7 @@ def next_rows(
 
 def _row(curve: Curve, answers: Answers) -> Row:
     counts, batch = answers.nodes, answers.batch
-    drawn = np.maximum(answers.time[1:], _LEAST_S)
+    drawn = np.maximum(answers.time[1:], 1e-12)
     # if only whole epochs were timed, a measurement is one more epoch
     measured_s = STEPS * answers.step_s[1:] if curve.in_seconds else drawn
     minutes = counts * (SETUP_S + np.median(measured_s, axis=0)) / 60
@@ -66,13 +65,13 @@ def _row(curve: Curve, answers: Answers) -> Row:
     best = best_measurement(
         counts, drawn, minutes, known=known, noise=answers.noise, possible=possible
     )
+    after = np.flatnonzero(possible & (counts > known[-1]))
     mean = losses_of(drawn).mean(axis=0)
     regret, fastest = float(mean.min()), int(counts[mean.argmin()])
     so_far = f"{counted(fastest, curve.node)} would lose {regret:.0%} on average"
     if best is not None:
         what = f"so far {so_far}, and this saves {best['saved'] / regret:.0%} of it"
-    elif most_efficient(curve) > _SUPERLINEAR and fastest > known[-1]:
-        after = np.flatnonzero(possible & (counts > known[-1]))
+    elif most_efficient(curve) > _SUPERLINEAR and fastest > known[-1] and len(after):
         at = after[np.searchsorted(counts[after], 2 * known[-1]).clip(max=len(after) - 1)]
         best = {"nodes": int(counts[at]), "saved": regret, "minutes": float(minutes[at])}
         what = "no formula explains an efficiency over 100 %, so what comes after it is unknown"

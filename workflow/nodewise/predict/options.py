@@ -9,8 +9,6 @@ from nodewise.results.csv_file import parse_number
 from nodewise.results.curves import MOST_NODES
 
 MOST_NUMBERS = 1_000
-MANY_EXAMPLES, MANY = 1e6, "1M examples"
-"""The job whose time and cost are told if the examples of an epoch are unknown."""
 _DURATION = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from nodewise.core.errors import UserError
@@ -17,7 +18,7 @@ from nodewise.results.curves import MOST_NODES
 UNITS = {"step_time_s": "s per step", "epoch_time_s": "s per epoch"}
 UNITS |= {"samples_per_s": "examples/s", "tokens_per_s": "tokens/s"}
 _NUMBER = re.compile(
-    r"\s*((?:\d{1,3}(?:,\d{3})+|\d+)\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*([^\s\d.,].*?)\s*"
+    r"\s*((?:[1-9]\d{,2}(?:,\d{3})+|\d+)\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*([^\s\d.,].*?)\s*"
 )
 _PARTS = re.compile("[kmgb]? ?(tok|word|wp[sm]|char)")  # of an example, whose number is unknown
 _MOST = 1e15
@@ -95,15 +96,17 @@ def read_numbers(
 
 
 def read_files(paths: Sequence[Path]) -> tuple[tuple[Posted, ...], Training]:
-    """Return the throughputs of records, tables and logs of one training, and what else they say.
+    """Return the throughputs of runs of one training, medians of repeats, and what else files say.
 
     Raises:
         UserError: a file cannot be read, batches differ, or there is one number of devices.
     """
     runs = [read_training(path) for path in paths]
-    throughputs = {count: value for run in runs for count, value in run.measured.items()}
-    if len(throughputs) == 1 or len({run.batch for run in runs}) > 1:
+    measured = [pair for run in runs for pair in run.measured.items()]
+    counts = sorted({count for count, _ in measured})
+    if len(counts) == 1 or len({run.batch for run in runs}) > 1:
         raise UserError(f"{paths[0]}: needs two numbers of devices with the same batch per device")
-    posted = (Posted(count, "samples_per_s", throughputs[count]) for count in sorted(throughputs))
+    rates = [median(rate for count, rate in measured if count == n) for n in counts]
+    posted = (Posted(n, "samples_per_s", rate) for n, rate in zip(counts, rates, strict=True))
     last = max(runs, key=lambda run: max(run.measured))
     return tuple(posted), replace(runs[0], input_share=last.input_share)

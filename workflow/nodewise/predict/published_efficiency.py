@@ -15,7 +15,6 @@ from nodewise.results.curves import Curve
 from nodewise.results.published import RATE, forecast_cases
 
 _NEAR = 1.5  # published numbers of devices within this factor are compared
-_RANGE = (0.1, 0.9)
 _ENOUGH = 3  # curves
 
 Standing = tuple[str, pd.DataFrame]
@@ -63,7 +62,7 @@ def standing(
     rows = rows[far <= np.log(_NEAR)].assign(far=far).sort_values("far").drop_duplicates("case")
     if len(rows) < _ENOUGH:
         return None
-    low, high = rows["efficiency"].quantile(list(_RANGE))
+    low, high = rows["efficiency"].quantile([0.1, 0.9])
     place = "below" if efficiency < low else "above" if efficiency > high else "within the range of"
     told = (
         f"{efficiency:.0%} on {devices:,} {node}s is {place} published ones: {low:.0%} to "

@@ -17,7 +17,6 @@ from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import DRAWS, Fit, interval_of
 from nodewise.predict.fit_curves import CURVE, LINE, CurveGroup, curves_of, find_groups
 from nodewise.predict.fit_file import FittedCurves
-from nodewise.predict.options import MANY, MANY_EXAMPLES
 from nodewise.predict.points import Points
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, KEY, StepsToAccuracy, updates_exactly
 from nodewise.results.calibration import Calibration
@@ -174,8 +173,7 @@ def optima_rows(group: CurveGroup, fitted: Fit, steps: Steps) -> list[dict[Any, 
 def _jobs(rows: pd.DataFrame, steps: Steps) -> Iterator[Job]:
     """Yield an epoch, or many examples if its size is unknown; and a run if its steps are known."""
     examples = float((rows["steps_per_epoch"] * rows["batch_per_worker"] * rows["nodes"]).max())
-    known = np.isfinite(examples)
-    yield Job(name="epoch" if known else MANY, examples=examples if known else MANY_EXAMPLES)
+    yield Job().with_examples(examples if np.isfinite(examples) else None)
     first = rows.iloc[0]
     law = steps.get((first["model"], first["dataset"], first["data_origin"]))
     if law is not None and updates_exactly(rows).all():

@@ -26,8 +26,7 @@ CHANGES = {
     **dict.fromkeys(("verdict", "cell_id"), "str"),
 }
 FASTER, SLOWER, NO_CHANGE = "faster", "slower", "no change beyond noise"
-UNKNOWN = "noise unknown"
-ONLY_OLD, ONLY_NEW = "only in the old", "only in the new"
+ONLY_OLD, ONLY_NEW, UNKNOWN = "only in the old", "only in the new", "noise unknown"
 
 
 def read_cells(folder: Path) -> pd.DataFrame:

@@ -21,8 +21,7 @@ from nodewise.results.table_files import typed
 
 IMPORTED = "imported"
 PARTS_AGREE = 0.10
-"""Parts are used only if their sum differs from the step by at most this share. Else some
-overlap."""
+"""Parts overlap if their sum differs from the step by more than this share; they are not used."""
 
 _CURVE = [name for name in CURVE_KEY if name not in ("batch_per_worker", "nodes")]
 

@@ -202,9 +202,12 @@ class Curve(Frozen):
 
     @property
     def global_batch(self) -> float | None:
-        """The global batch, if it is the same at all points and there are several node counts."""
-        batches = {round(point.nodes * point.batch_per_worker, 6) for point in self.measured}
-        return batches.pop() if len(batches) == 1 and len(self.nodes) > 1 else None
+        """The global batch, if points on several node counts share it; batches may be rounded."""
+        (few, batch), *others = sorted((one.nodes, one.batch_per_worker) for one in self.measured)
+        whole, strong = few * batch, self.scaling == "strong"
+        same = all(abs(n * b - whole) < max(n * strong, _ROUNDED * whole) for n, b in others)
+        varied = len(self.nodes) > 1 and len(self.batches) > 1
+        return round(whole, 6) if same and varied else None
 
     @property
     def shares_batch(self) -> bool:
@@ -214,8 +217,8 @@ class Curve(Frozen):
     @property
     def per_host(self) -> float:
         """Nodes per machine: as given, else the most that were measured; 1 if unknown."""
-        seen = [point.nodes / point.hosts for point in self.measured if point.hosts]
-        return self.devices_per_host or max(seen, default=1.0)
+        seen = [-(-point.nodes // point.hosts) for point in self.measured if point.hosts]
+        return self.devices_per_host or float(max(seen, default=1))
 
     def own_value(self, step_time: Floats, nodes: Floats, batch: Floats) -> Floats:
         """Convert step times to the quantity and unit of the file.
@@ -311,7 +314,7 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
     points, doubtful = _points(table), _doubtful(table)
     by_curve = table.groupby("curve", sort=False)
     table["batch_known"] = by_curve["batch"].transform("count") > 0
-    table["devices_per_host"] = by_curve["devices_per_host"].transform("median")
+    table["devices_per_host"] = by_curve["devices_per_host"].transform("max")
     curves = tuple(
         _curve(first, points[first["curve"]], doubtful.get(first["curve"], []))
         for first in table.drop_duplicates("curve").to_dict("records")
@@ -425,11 +428,8 @@ def _curve(row: Mapping[Any, Any], points: Sequence[Measured], doubtful: Sequenc
 
 def _contradiction(curve: Curve) -> str:
     """Return how the batches of a curve contradict its scaling; empty if they do not."""
-    nodes = np.array([point.nodes for point in curve.measured])
-    totals = nodes * [point.batch_per_worker for point in curve.measured]
-    one_batch = len(curve.nodes) == len(nodes)  # on each number of nodes
-    same = same_batch(totals, totals[nodes.argmin()], nodes)
-    if curve.scaling == "strong" and one_batch and not same.all():
+    one_batch = 1 < len(curve.nodes) == len(curve.measured)  # on each number of nodes
+    if curve.scaling == "strong" and one_batch and curve.global_batch is None:
         return "the global batch is not the same at all points"
     if curve.scaling == "weak" and curve.global_batch is not None:
         return "the global batch is the same at all points"

@@ -82,13 +82,14 @@ def runs() -> pd.DataFrame:
 
     `examples_per_s` is training examples × epochs over training time. If a study prints only times
     of epochs, in whole seconds, it follows from the time of a step. `speedup` is relative to the
-    study's own training on one node or device.
+    study's own training of the model on one node or device.
     """
     rows = of_studies("trainings")
     by_steps = rows["nodes"] * rows["batch_per_worker"] / rows["step_time_s"]
     examples = rows["training_examples"] * rows["epochs"]
     rate = (examples / rows["training_time_s"]).fillna(by_steps)
-    alone = rate.where(rows["nodes"] == 1).groupby(rows["study"]).transform("first")
+    one_node, trained = rate.where(rows["nodes"] == 1), [rows["study"], rows["model"]]
+    alone = one_node.groupby(trained).transform("first")
     rows = rows.assign(
         training_time_s=rows["training_time_s"].fillna(rows["epoch_time_s"] * rows["epochs"]),
         examples_per_s=rate,

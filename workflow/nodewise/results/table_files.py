@@ -52,6 +52,8 @@ def read_file(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     exact = {name: dtype for name, dtype in columns.items() if dtype in ("str", "int64")}
     try:
         if path.suffix == ".parquet":
+            import pyarrow  # noqa: F401 (pandas does not say which module is missing)
+
             return typed(pd.read_parquet(path), columns)
         texts = {name: "" for name, dtype in exact.items() if dtype == "str"}
         return typed(pd.read_csv(path, dtype=exact).fillna(texts), columns)

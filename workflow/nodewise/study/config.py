@@ -8,14 +8,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from nodewise.cluster.api import LinkedSettings
 from nodewise.cluster.kinds.emulated import Emulated
-from nodewise.core.cell import (
-    WATTS_PER_CORE,
-    Cell,
-    Cluster,
-    Frozen,
-    Line,
-    Name,
-)
+from nodewise.core.cell import WATTS_PER_CORE, Cell, Cluster, Frozen, Line, Name
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error, read_tree
 from nodewise.core.user_function import parse_spec
@@ -151,11 +144,16 @@ class Config(Frozen):
         return [own] if measured else self.beside_records(CALIBRATION.name)
 
     def noise_scales(self) -> list[Path]:
-        """Return the files of the noise scales of its small models, or those of `records`."""
+        """Return the files of the noise scales of its small models, or those of `records`.
+
+        If several folders have one of the same model, the first one counts.
+        """
         models = sorted({cell.model for cell in self.cells() if not cell.build})
         small = [one for one in models if facts(one).training_flops_per_example <= _SMALL_FLOPS]
         own = [self.results / f"noise_scale/{name}.json" for name in small]
-        return own or self.beside_records("noise_scale/*.json")
+        found = own or self.beside_records("noise_scale/*.json")
+        by_model = {path.stem: path for path in reversed(found)}
+        return [by_model[name] for name in sorted(by_model)]
 
     def own_descriptions(self) -> dict[str, Path]:
         """Return the files that describe users' own models, by their names in the study."""

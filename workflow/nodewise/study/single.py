@@ -97,16 +97,16 @@ def cell_of(options: Options) -> Cell:
 
 
 def _names(cell: Cell, options: Options) -> dict[str, str]:
-    """Name a cell apart from others: by its strategy's options, its cluster and its extent."""
+    """Name a cell apart from others: by its strategy's options, cluster, extent and input."""
     names = {}
     if options.option:
         asked = "_".join(sorted(options.option))
         words = re.sub(r"[^a-z0-9]+", "_", f"{options.strategy}_{asked}".lower())
         names["variant"] = with_digest(words[:_NAME], asked)
-    own = " own input" if cell.input == "own" else ""
-    if cell.cluster.kind != "local" or cell.extent != Extent(steps=_STEPS) or own:
+    fed = "" if options.input in (None, "sharded") else f" {options.input} input"
+    if cell.cluster.kind != "local" or cell.extent != Extent(steps=_STEPS) or fed:
         experiment = f"{cell.experiment}_{cell.cluster.kind}"[:_NAME]
-        names["experiment"] = with_digest(experiment, f"{cell.cluster.label} {cell.extent}{own}")
+        names["experiment"] = with_digest(experiment, f"{cell.cluster.label} {cell.extent}{fed}")
     return names
 
 
@@ -134,7 +134,7 @@ def _trained(model: str, dataset: str | None) -> Trained:
         check_project()
         if model not in registry():
             allowed = ", ".join(sorted(registry()))
-            raise UserError(f"--model: unknown name {model!r}; allowed: {allowed}")
+            raise UserError(f"model {model}: unknown; allowed: {allowed}")
         known = registry()[model].dataset
         if dataset not in (None, known):
             raise UserError(f"--dataset: {model} trains on {known}; only your own models on others")
