@@ -7,6 +7,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import shutil
 import signal
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 
 import pytest
@@ -112,20 +113,20 @@ def run_job():
 
     The session has one for each backend of Keras.
     """
-    from launcher import Launcher
+    from launcher import start
 
     launchers = {}
 
     def run(job, *arguments, timeout_s=150, backend="tensorflow"):
         if backend not in launchers:
-            launchers[backend] = Launcher(backend)
+            launchers[backend] = start(backend)
         try:
-            error = launchers[backend].run(job, *arguments, timeout_s=timeout_s)
-        except (TimeoutError, EOFError):
-            del launchers[backend]  # the next job gets another one
+            launchers[backend].submit(job, *arguments).result(timeout_s)
+        except (TimeoutError, BrokenExecutor):
+            for process in launchers.pop(backend)._processes.values():
+                process.kill()  # the next job gets another one
             raise
-        assert not error, error
 
     yield run
     for launcher in launchers.values():
-        launcher.end()
+        launcher.shutdown()

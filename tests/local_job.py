@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -134,22 +134,8 @@ def run_workers(
 
     work = partial(_in_node, cluster=cluster, workers=workers, train=train)
     preload = ["nodewise.measure.worker"]
-    size = workers + servers
-    return run_job(size, work, logs, time_limit_s=120, preload=preload, on_meeting=met)
-
-
-def run_job(
-    workers: int,
-    work: Callable[[int, Channel], Message],
-    logs: Path,
-    *,
-    time_limit_s: float,
-    preload: Sequence[str] = (),
-    **hooks: Callable[..., Any],
-) -> list[Message]:
-    """Run a job and return its results; `hooks` replace its methods `on_…`."""
-    job = process.Job(workers, work, logs=logs, time_limit_s=time_limit_s, preload=preload)
-    vars(job).update(hooks)
+    job = process.Job(workers + servers, work, logs=logs, time_limit_s=120, preload=preload)
+    job.on_meeting = met
     return job.run()
 
 

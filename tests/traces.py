@@ -14,7 +14,6 @@ from nodewise.measure.quiet_machine import reference_us
 
 GONE_WITHIN_S = 30
 _REFERENCE_S = 0.0064  # reference step of the idle core on which bounds of CPU time were set
-_COUNTS = {"nf_conntrack_count"}  # a state of the kernel, not a setting
 
 
 _REASON = ""  # why there are no emulated nodes
@@ -118,7 +117,7 @@ def _network(pid: int) -> str:
 def _sysctls() -> list[str]:
     lines = []
     for path in Path("/proc/sys/net").rglob("*"):
-        if path.is_file() and path.name not in _COUNTS:
+        if path.is_file() and path.name != "nf_conntrack_count":  # a state, not a setting
             try:
                 lines.append(f"{path}: {path.read_text()}")
             except OSError:  # write-only

@@ -43,7 +43,6 @@ from nodewise.core.errors import RefusedError
 
 MEGABYTES, LATENCY_MS, FLOOD_S, BUSY_S = 5, 20, 1.0, 2.0
 INSIDE = 2  # workers in each machine
-PORT = 5000
 
 NODE, LINK = Node(cpu=0.2), Link(rate_mbit=100)
 SETTINGS = {
@@ -119,7 +118,7 @@ def busy_share() -> float:
 @contextmanager
 def connected(rank: int, to: int, channel: Channel) -> Iterator[socket.socket | None]:
     """Connect node 0 with node `to`; yield the connection, or None on other nodes."""
-    address = (links.address(to), PORT + to)
+    address = (links.address(to), 5000 + to)
     if rank == to:
         with socket.create_server(address) as server:
             channel.meet("listening")

@@ -15,10 +15,16 @@ from ipaddress import ip_network
 from pathlib import Path
 
 import psutil
+import pytest
 from pyroute2 import IPRoute, NetlinkError, NetNS, netns
 
 from traces import wait_until
 
+MARKS = [
+    pytest.mark.slow,
+    pytest.mark.alone,  # a browser of other tests occupies the event loop that sets up the network
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+]
 NET = "10.211.7"
 _OWN = 16 * (os.getpid() % 8192)
 # Addresses reserved for tests of networks (RFC 2544): 16 for each run.
@@ -176,6 +182,7 @@ def daemons(folder: Path, namespaces: list[str]) -> Iterator[Path]:
     (folder / "known").write_text("".join(f"[{at}]:{_PORT} {public}" for at in addresses))
     (folder / "sshd").write_text(
         f"Port {_PORT}\nHostKey {host}\nUsePAM no\nPidFile none\nStrictModes no\n"
+        f"Banner {folder / 'known'}\n"  # any text, which every connection prints first
         f"AuthorizedKeysFile {folder / 'authorized'}\nPermitRootLogin yes\n"
     )
     names = ["one", "two", "three"]

@@ -22,11 +22,7 @@ import yaml
 import projects
 from traces import GONE_WITHIN_S, wait_until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.alone,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-]
+pytestmark = ssh_hosts.MARKS
 CELL = "--model fashion_mlp --strategy multi_worker_mirrored --nodes 2 --batch 32 --steps 900000"
 # This is appended to the model file: each worker creates a file when it builds the model.
 TELLING = """

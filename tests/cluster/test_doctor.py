@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-from pathlib import Path
 
 import pytest
 import yaml
@@ -137,12 +136,9 @@ def test_the_command_looks_without_tensorflow_and_is_readable_when_piped():
 def test_a_host_that_cannot_be_used_does_not_hide_the_hosts_of_other_experiments(
     tmp_path, monkeypatch
 ):
-    study = yaml.safe_load(Path("config/smoke.yaml").read_text())
-    study["cluster"] = {"kind": "ssh", "hosts": ["one.invalid"]}
+    study = projects.small_study({"kind": "ssh", "hosts": ["one.invalid"]})
     other = {"kind": "ssh", "name": "Others", "hosts": ["two.invalid"]}
-    study["experiments"]["smoke_steps"]["cluster"] = other
-    for name in study["experiments"]:
-        study["experiments"][name]["strategies"] = {"single": {"nodes": [1]}}
+    study["experiments"]["others"] = study["experiments"]["steps"] | {"cluster": other}
     config = tmp_path / "hosts.yaml"
     config.write_text(yaml.safe_dump(study))
     examined = []

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import projects
 from nodewise.cluster import leftovers
 from traces import runs
 
@@ -70,6 +71,23 @@ def test_one_that_waits_ends_with_its_parent():
         psutil.wait_procs([waiter], 30)
         assert not runs(waiter.pid)
         holder.kill()
+
+
+def test_a_fresh_process_and_the_one_that_started_it_end_with_their_parent():
+    nap = "import time; print(flush=True); time.sleep(60)"
+    code = f"from nodewise.measure.fresh_process import run_fresh; run_fresh(exec, {nap!r})"
+    parent_code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"
+    with start(command=[sys.executable, "-c", parent_code]) as parent:
+        assert parent.stdout.readline() == "\n"
+        family = psutil.Process(parent.pid).children(recursive=True)
+        parent.kill()
+        assert not psutil.wait_procs(family, 30)[1]
+
+
+def test_a_fresh_process_removes_its_temporary_folder():
+    code = "from nodewise.measure.fresh_process import run_fresh; print(run_fresh(get_temp_dir))"
+    code = f"from multiprocessing.util import get_temp_dir; {code}"
+    assert not any(Path(projects.python("-c", code).strip()).exists() for _ in range(3))
 
 
 CLAIM = """

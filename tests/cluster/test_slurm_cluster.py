@@ -16,10 +16,7 @@ from nodewise.results.record import read_record
 from traces import wait_until
 
 pytestmark = [
-    pytest.mark.slow,
-    # A browser of other tests occupies the event loop that sets up the network.
-    pytest.mark.alone,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    *ssh_hosts.MARKS,
     pytest.mark.skipif(
         which("slurmctld") is None and "CI" not in os.environ, reason="Slurm is not installed"
     ),
@@ -65,18 +62,17 @@ def test_an_allocation_is_measured_with_two_workers_on_one_node(project, inside,
 
 def write_study(project, name: str) -> str:
     """Write a study of one cell; return the path of its record."""
-    study = yaml.safe_load((project / "config/smoke.yaml").read_text())
-    experiment = study["experiments"].pop("smoke_epochs") | {
-        "own_models": {"mine": dict(zip(("build", "dataset"), OWN.split()[1::2], strict=True))},
-        "models": [],
-        "strategies": {"multi_worker_mirrored": {"nodes": [2]}},
-        "batches": [32],
-        "extent": {"steps": 4},
-    }
-    cluster = yaml.safe_load(CLUSTER) | {"name": "our Slurm"}
-    study |= {"name": name, "experiments": {"first": experiment}, "cluster": cluster}
+    study = projects.small_study(
+        yaml.safe_load(CLUSTER) | {"name": "our Slurm"},
+        name,
+        own_models={"mine": dict(zip(("build", "dataset"), OWN.split()[1::2], strict=True))},
+        models=[],
+        strategies={"multi_worker_mirrored": {"nodes": [2]}},
+        batches=[32],
+        extent={"steps": 4},
+    )
     (project / f"config/{name}.yaml").write_text(yaml.safe_dump(study))
-    cell = "first/mine/multi_worker_mirrored/batch~32/nodes~2/repeat~0"
+    cell = "steps/mine/multi_worker_mirrored/batch~32/nodes~2/repeat~0"
     return f"results/{name}/records/{cell}.json"
 
 

@@ -127,16 +127,8 @@ def test_a_launch_that_ends_without_an_outcome_fails_the_calibration(tmp_path, m
     assert "exit code 1" in written.failure.reason
 
 
-# --- real nodes ---
-
-
-@pytest.fixture(scope="module")
-def launches(tmp_path_factory):
-    """Return the launches of one and of two emulated nodes, by number of nodes."""
-    return when_quiet(lambda: calibrated(tmp_path_factory.mktemp("calibration")))
-
-
 def calibrated(folder):
+    """Return the launches of one and of two emulated nodes, by number of nodes."""
     words = ("calibrate", "--config", str(write_study(folder, most=2)), "--repeats", "1")
     (folder / "models").symlink_to(Path("models").absolute())
     projects.finish(projects.start(folder, "nodewise", *words))
@@ -152,7 +144,8 @@ def calibrated(folder):
 @pytest.mark.slow
 @pytest.mark.alone
 @needs_emulated_nodes
-def test_two_emulated_nodes_have_their_share_and_the_link_its_rate(launches):
+def test_two_emulated_nodes_have_their_share_and_the_link_its_rate(tmp_path_factory):
+    launches = when_quiet(lambda: calibrated(tmp_path_factory.mktemp("calibration")))
     one, two = launches[1], launches[2]
     assert [busy.share for busy in one.busy + two.busy] == pytest.approx([SHARE] * 3, rel=0.1)
     assert (one.transfer, one.all_reduces) == (None, [])

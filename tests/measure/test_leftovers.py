@@ -27,7 +27,6 @@ NODES = 3
 RING, MPI, HOROVOD = "multi_worker_mirrored", "mpi", "horovod"
 CELL = f"steps/fashion_mlp/{{}}/batch~32/nodes~{NODES}/repeat~0"
 RECORD = f"results/leftovers/records/{CELL.format(RING)}.json"
-DATASET = "results/datasets/fashion_mnist/manifest.json"
 ENDLESS, SHORT = 1_000_000, 3
 
 
@@ -49,7 +48,7 @@ def prepared(tmp_path_factory):
     """Return a copy of the project with its dataset prepared."""
     project = projects.copy(tmp_path_factory.mktemp("leftovers") / "project")
     declare(project, SHORT)
-    projects.snakemake(project, DATASET)
+    projects.snakemake(project, "results/datasets/fashion_mnist/manifest.json")
     return project
 
 

@@ -1,7 +1,5 @@
 """Measure one cell by hand, as a user would: with the templates, in a copy of the project."""
 
-from pathlib import Path
-
 import pytest
 
 import projects
@@ -15,7 +13,6 @@ pytestmark = pytest.mark.slow
 
 MODEL, DATA = "models/templates/own_model.py:build", "data/templates/own_data.py:load"
 OWN = f"--model {MODEL} --dataset {DATA}"
-RECORDS = Path("results/single_run/records")
 
 
 def measure(project, options: str, code=0) -> str:
@@ -25,7 +22,7 @@ def measure(project, options: str, code=0) -> str:
 def test_the_templates_learn_on_two_nodes_and_leave_a_record(project):
     how = "--strategy multi_worker_mirrored --nodes 2 --batch 32 --epochs 3"
     said = measure(project, f"{OWN} {how}")
-    (path,) = (project / RECORDS).glob(
+    (path,) = (project / "results/single_run/records").glob(
         "single_run_local_*/own_own_model_*/multi_worker_mirrored/batch~32/nodes~2/repeat~0.json"
     )
     record = read_record(path)

@@ -38,9 +38,6 @@ def test_a_command_can_be_typed_again_and_names_no_folder_outside_the_project(tm
     assert command(Path("../elsewhere/study.yaml")) == "study.yaml"
 
 
-NOW = datetime(2026, 11, 25, 10, tzinfo=UTC)
-
-
 class SteppedClock(datetime):
     """A system clock that is an hour earlier each time it is read."""
 
@@ -49,7 +46,7 @@ class SteppedClock(datetime):
     @classmethod
     def now(cls, tz=None):
         cls.asked += 1
-        return NOW - timedelta(hours=cls.asked)
+        return datetime(2026, 11, 25, 10, tzinfo=UTC) - timedelta(hours=cls.asked)
 
 
 def test_what_ends_after_the_clock_was_set_back_ends_after_it_began(monkeypatch):

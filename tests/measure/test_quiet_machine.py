@@ -1,5 +1,7 @@
 """A block exceeds a threshold if, and only if, the machine was not quiet. It is repeated then."""
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -45,6 +47,7 @@ def test_each_gate_names_what_failed_it(changes, said):
 class Idle:
     """A cluster that limits no node."""
 
+    remote = False
     shares = ()
 
     def usage(self):
@@ -67,6 +70,15 @@ def watched(monkeypatch, **spent):
 def test_foreign_load_is_judged_by_the_cores_that_a_container_has(monkeypatch):
     assert watched(monkeypatch, busy_s=10.0) == ["other processes used 50 % of the cores' time"]
     assert watched(monkeypatch, busy_s=10.0, own_s=9.0) == []
+    monkeypatch.setattr(Idle, "remote", True)  # the nodes are other machines
+    assert watched(monkeypatch, busy_s=10.0) == []
+
+
+def test_what_a_child_used_counts_as_one_s_own_when_it_has_ended():
+    before = quiet_machine._machine().own_s
+    code = "import time\nwhile time.process_time() < 0.5: pass"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert quiet_machine._machine().own_s - before > 0.4
 
 
 def test_what_the_host_took_is_judged_by_all_cores_of_the_machine(monkeypatch):

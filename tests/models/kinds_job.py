@@ -103,16 +103,12 @@ def _launch(
             check_replicas(replicas)
             replicas.clear()
 
+    work = partial(train, cluster=cluster, kinds=kinds, case=case, out=out)
+    limit_s, preload = 30 + 30 * len(kinds), ["nodewise.measure.worker"]
+    job = process.Job(size, work, logs=out / kinds[0], time_limit_s=limit_s, preload=preload)
+    job.on_message, job.on_meeting = heard, met
     try:
-        local_job.run_job(
-            size,
-            partial(train, cluster=cluster, kinds=kinds, case=case, out=out),
-            out / kinds[0],
-            time_limit_s=30 + 30 * len(kinds),
-            preload=["nodewise.measure.worker"],
-            on_message=heard,
-            on_meeting=met,
-        )
+        job.run()
     except RefusedError as error:
         return begun[-1], f"refused: {error}"
     except process.WorkerError as error:

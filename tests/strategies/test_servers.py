@@ -12,7 +12,6 @@ import server_job
 from local_job import failure
 
 ASYNC, TENSORFLOWS = "async_sgd", "parameter_server"
-BOTH = pytest.mark.parametrize("strategy", [ASYNC, TENSORFLOWS])
 # strategy, options, model, optimizer, float32 tolerance (larger for sums of 30,000 terms)
 ONE_WORKER = {
     "async, scaled": (ASYNC, {"scale_by_staleness": True}, "net", "decaying", 1e-6),
@@ -83,7 +82,7 @@ ENDS = {  # two workers, 0 and 1, and a server, 2
 
 
 @pytest.mark.slow
-@BOTH
+@pytest.mark.parametrize("strategy", [ASYNC, TENSORFLOWS])
 def test_who_is_gone_or_refuses_ends_the_job_and_is_named(tmp_path, run_job, strategy):
     jobs = {str(number): job for number, (job, _) in enumerate(ENDS[strategy])}
     server_job.run_all(run_job, tmp_path, jobs, strategy=strategy, nodes=2)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from everywhere import addresses, everywhere
-from nodewise.strategies.transport import SHORT, Peers, reserve
+from nodewise.cluster.api import parsed
+from nodewise.strategies.transport import SHORT, Peers, _connected, reserve
 
 
 def test_messages_of_all_sizes_come_whole_and_in_order():
@@ -77,7 +78,7 @@ def hello(token: str, rank: int) -> bytes:
 def connecting():
     """Return a function that sends messages to rank 0 of 2; it returns the errors of rank 0."""
 
-    def sent(*messages):
+    def sent(*messages, within_s=20.0):
         (address, other), errors = addresses(2), []
 
         def listen():
@@ -88,16 +89,9 @@ def connecting():
 
         thread = threading.Thread(target=listen, daemon=True)
         thread.start()
-        host, port = address.split(":")
         for message in messages:
-            while True:
-                try:
-                    connection = socket.create_connection((host, int(port)))
-                    break
-                except ConnectionRefusedError:
-                    time.sleep(0.01)
-            connection.sendall(message)
-        thread.join(0.5)
+            _connected(parsed(address)).sendall(message)
+        thread.join(within_s)
         return errors
 
     return sent
@@ -113,7 +107,7 @@ def test_a_wrong_rank_is_an_error(connecting, rank):
 def test_connections_of_another_job_are_not_taken(connecting):
     """The wrong rank after them is an error, so the process has read all of them."""
     strangers = [b"GET / HTTP/1.1" * 4, hello("theirs", 1)]
-    assert connecting(*strangers) == []
+    assert connecting(*strangers, within_s=0.5) == []
     (error,) = connecting(*strangers, hello(OURS, 2))
     assert "rank 2" in str(error)
 

@@ -52,10 +52,7 @@ class Channel:
         Raises:
             ConnectionError: the launcher is gone.
         """
-        try:
-            return receive(self.connection)
-        except EOFError as error:
-            raise ConnectionError("the launcher is gone") from error
+        return receive(self.connection)
 
 
 def send(connection: Connection, message: Message) -> None:
@@ -67,7 +64,10 @@ def receive(connection: Connection) -> Message:
     """Wait for the next message and return it.
 
     Raises:
-        EOFError: the other side is gone.
+        ConnectionError: the other side is gone, perhaps in the middle of a message.
     """
-    message: Message = json.loads(connection.recv_bytes())
+    try:
+        message: Message = json.loads(connection.recv_bytes())
+    except (EOFError, OSError) as error:
+        raise ConnectionError("the other side is gone") from error
     return message

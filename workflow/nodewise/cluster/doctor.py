@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nodewise.cluster import cgroup, leftovers, namespace
 from nodewise.cluster.duty_cycle import DutyCycle
-from nodewise.cluster.hosts import Hosts, differences
+from nodewise.cluster.hosts import Hosts, HostWorker, differences
 from nodewise.core.errors import RefusedError
 
 
@@ -124,7 +124,8 @@ def examine(hosts: Hosts) -> Iterator[tuple[str, bool]]:
     with hosts.open(), leftovers.temporary_folder() as logs:
         for rank in range(hosts.size):
             try:
-                agent = hosts.start(rank, Path(logs, str(rank)), {}, files=[], environment={})
+                hosts.prepare(rank, [])
+                agent = HostWorker(hosts, rank, Path(logs, str(rank)), {}, {})
                 try:
                     hello = agent.hello()
                 finally:

@@ -43,7 +43,7 @@ def control(line: Connection) -> None:
         if select.select([line], [], [], nap if limited else None)[0]:
             try:
                 _answer(line, nodes)
-            except EOFError:
+            except ConnectionError:
                 return
         if not limited:
             refill_at = time.monotonic()

@@ -113,7 +113,7 @@ class DutyCycle:
             send(self._line, request)
             if self._line.poll(_ANSWER_WITHIN_S):
                 return receive(self._line)
-        except (OSError, EOFError):
+        except ConnectionError:
             pass
         raise RefusedError(
             "the process that held the nodes to their CPU share ended or no longer answers"

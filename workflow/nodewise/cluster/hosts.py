@@ -8,18 +8,20 @@ agent starts the worker, and ends it when the launcher ends or falls silent, wha
 import os
 import platform
 import random
+import re
 import subprocess
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from nodewise.cluster import api
 from nodewise.cluster.channel import Message, receive, send
 from nodewise.cluster.host_settings import HostSettings
+from nodewise.cluster.process import START_WITHIN_S
 from nodewise.cluster.worker_state import Worker
 from nodewise.core.errors import RefusedError
 
@@ -31,6 +33,7 @@ _HEARTBEAT_S = 1.0
 _SILENT = 255  # stands for the exit code of a client that still runs
 _NO_COMMAND = (126, 127)  # exit codes of a shell that cannot run a program
 _COMPARED = ("tensorflow", "keras", "numpy")
+_ADDRESS = r"(?!127\.)\d+\.\d+\.\d+\.\d+"  # that of another host; one's own is 127.0.0.1
 
 
 def versions() -> dict[str, str]:
@@ -92,37 +95,13 @@ class Hosts(api.Cluster):
             RefusedError: this is not possible.
         """
 
-    def start(
-        self,
-        rank: int,
-        log: Path,
-        job: Message,
-        *,
-        files: Sequence[Path],
-        environment: Mapping[str, str],
-    ) -> "HostWorker":
-        """Start worker `rank` on its host.
-
-        Args:
-            rank: rank of the worker.
-            log: file for its output.
-            job: what its agent is to do, as JSON.
-            files: files and folders of the project that it needs in addition to the code.
-            environment: its environment variables.
-
-        Raises:
-            RefusedError: the host cannot be used.
-        """
-        self.prepare(rank, files)
-        place = {"place": rank % self.per_host, "workers_here": self.per_host}
-        return HostWorker(self, rank, log, job | place | {"rank": rank}, environment)
-
     def without_names(self, text: str) -> str:
-        """Replace the names of each host in `text` by its label."""
-        for rank in range(self.size):
-            for name in sorted(self.names(rank), key=len, reverse=True):
-                text = text.replace(name, self.label(rank))
-        return text
+        """Replace the names of hosts in `text` by their labels, and leave out users there."""
+        ranks = reversed(range(self.size))
+        labels = {name: self.label(rank) for rank in ranks for name in self.names(rank)}
+        names = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
+        place = rf"(?:[\w.-]+@|(?<!\w))({names}|{_ADDRESS})(?!\w)"
+        return re.sub(place, lambda found: labels.get(found[1], "ADDRESS"), text)
 
 
 class HostWorker(Worker):
@@ -131,8 +110,17 @@ class HostWorker(Worker):
     def __init__(
         self, hosts: Hosts, rank: int, log: Path, job: Message, environment: Mapping[str, str]
     ) -> None:
-        """Start the agent. It waits for `begin`; the arguments are those of `Hosts.start`."""
-        self._hosts, self._job = hosts, job
+        """Start the agent, which waits for `begin`, on a host that has been prepared.
+
+        Args:
+            hosts: the cluster.
+            rank: rank of the worker.
+            log: file for its output.
+            job: what its agent is to do, as JSON.
+            environment: its environment variables.
+        """
+        place = {"place": rank % hosts.per_host, "workers_here": hosts.per_host}
+        self._hosts, self._job = hosts, job | place | {"rank": rank}
         variables = [f"{k}={v}" for k, v in {"PYTHONPATH": "workflow", **environment}.items()]
         agent = ["env", *variables, hosts.python, "-m", "nodewise.measure.agent"]
         with log.open("wb") as errors:
@@ -159,8 +147,11 @@ class HostWorker(Worker):
             RefusedError: the agent could not be started.
         """
         assert self._client.stdout  # noqa: S101
+        label = self._hosts.label(self.rank)
+        if not wait([self._client.stdout.fileno()], START_WITHIN_S):
+            raise RefusedError(f"{label}: does not answer")
         if not any(line == GREETING for line in self._client.stdout):
-            code, label = self._client.wait(), self._hosts.label(self.rank)
+            code = self._client.wait()
             if code in _NO_COMMAND:
                 reason = f"{label}: has no {self._hosts.python}; run there: {self._hosts.setup}"
                 raise RefusedError(reason)
@@ -174,11 +165,10 @@ class HostWorker(Worker):
             RefusedError: the agent could not be started, or the host has other
                 versions than this machine.
         """
-        hello = self.hello()
-        for difference in differences(hello):
+        for difference in differences(self.hello()):
             raise RefusedError(f"{self._hosts.label(self.rank)}: {difference}")
-        self._ahead_s = hello["now"] - time.monotonic()
         self.send(self._job | {"addresses": self._hosts.addresses()})
+        self._ahead_s = receive(self.connection)["now"] - time.monotonic()
 
     def send(self, message: Message) -> None:
         send(self._to, message)
@@ -189,8 +179,8 @@ class HostWorker(Worker):
         if "at" in message:
             message["at"] -= self._ahead_s
         if "failure" in message:
-            label = self._hosts.label(self.rank)
-            message["failure"]["text"] = f"{label}: {message['failure']['text']}"
+            text = self._hosts.without_names(message["failure"]["text"])
+            message["failure"]["text"] = f"{self._hosts.label(self.rank)}: {text}"
         return message
 
     def beat(self) -> None:

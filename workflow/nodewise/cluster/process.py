@@ -108,7 +108,8 @@ class Job:
                     self._workers.append(self.start(rank, log))
                     guard(self._workers[-1].pid)
                 for worker in self._workers:
-                    worker.begin()
+                    with suppress(ConnectionError):  # it has ended, which is seen later
+                        worker.begin()
                 self._wait_for_results()
         finally:
             for worker in self._workers:
@@ -168,7 +169,7 @@ class Job:
         try:
             while worker.listening and worker.connection.poll():
                 self._handle(worker, worker.receive())
-        except (EOFError, ConnectionError):  # a killed worker may leave half a message
+        except ConnectionError:  # a killed worker may leave half a message
             worker.listening = False
 
     def _handle(self, worker: Worker, message: Message) -> None:

@@ -1,5 +1,6 @@
 """Run workers on hosts that are reached with the OpenSSH client. rsync copies the project there."""
 
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -66,7 +67,7 @@ class SshHosts(Hosts):
         """Return the name or address by which the other hosts reach the host of `rank`.
 
         Raises:
-            RefusedError: there is no OpenSSH client.
+            RefusedError: there is no OpenSSH client, or it cannot read its configuration.
         """
         host = self._host(rank)
         if host.address:
@@ -75,18 +76,19 @@ class SshHosts(Hosts):
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise RefusedError("there is no OpenSSH client here") from error
+            reason = "there is no OpenSSH client here, or it cannot read its configuration"
+            raise RefusedError(reason) from error
         lines = (line.partition(" ") for line in done.stdout.splitlines())
         return next(value for key, _, value in lines if key == "hostname")
 
     def prepare(self, rank: int, files: Sequence[Path]) -> None:
-        """Copy the project's code and `files` to the host of `rank`."""
+        """Copy the project's code and `files` to the host of `rank`, as long as it takes data."""
         locks = sorted(Path().glob("requirements*.lock"))
         sent = [name for name in (*_PROJECT, *map(str, [*locks, *files])) if Path(name).exists()]
         outside = [name for name in sent if Path(name).is_absolute() or ".." in Path(name).parts]
         if outside:
             raise RefusedError(f"{Path(outside[0]).name}: only files of the project are copied")
-        command = ["rsync", "-aRz", "--secluded-args", "--exclude=__pycache__"]
+        command = ["rsync", "-aRz", "--secluded-args", "--exclude=__pycache__", "--timeout=120"]
         host, folder = self._host(rank).host, self._settings.folder
         command += ["-e", shlex.join(self._client()), "--", *sent, f"{host}:{folder}/"]
         try:
@@ -95,7 +97,11 @@ class SshHosts(Hosts):
             raise RefusedError("there is no rsync here") from None
         if done.returncode:
             output = [self.without_names(line) for line in done.stderr.splitlines() if line]
-            raise RefusedError(f"{self.label(rank)}: {_changed_key(output) or output[0]}")
+            # banners of hosts come first; if the connection failed, SSH says why at last
+            own = [line for line in output if re.match("rsync: (?!connection unexpected)", line)]
+            others = [line for line in output if not line.startswith(("rsync", "("))]
+            reason = [*own, *others[-1:], ending(done.returncode)][0]
+            raise RefusedError(f"{self.label(rank)}: {_changed_key(output) or reason}")
 
 
 def _changed_key(output: list[str]) -> str:

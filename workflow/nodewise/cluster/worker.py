@@ -63,9 +63,8 @@ def _work(rank: int, work: Work, channel: Channel) -> int:
         signal.pause()  # exiting now would break the others' connections; the launcher kills us
         return 0
     except BaseException as error:
-        failed_at = time.monotonic()
-        traceback.print_exc()
-        channel.send({"failure": _failure_of(error), "at": failed_at})
+        channel.send({"failure": _failure_of(error), "at": time.monotonic()})
+        traceback.print_exc()  # last, because a full disk does not take it
         return 1
 
 

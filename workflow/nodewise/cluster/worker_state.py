@@ -1,5 +1,6 @@
 """The launcher's view of its workers, and why they failed."""
 
+import re
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from nodewise.core.errors import RefusedError
 
 _LOG_LINES = 30
 _END_WITHIN_S, _LATE_S = 10.0, 2.5
+_HOME = re.compile(r"/(?:home|Users)/[^/\s]+")
 
 
 class WorkerError(Exception):
@@ -62,7 +64,7 @@ class Worker:
         """Return its next message.
 
         Raises:
-            EOFError, ConnectionError: the worker is gone.
+            ConnectionError: the worker is gone.
         """
         return receive(self.connection)
 
@@ -88,8 +90,9 @@ class Worker:
 
     @property
     def log_tail(self) -> list[str]:
-        """The last lines that the worker printed."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        """The last lines that the worker printed. Paths in them name no person's folder."""
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        lines = _HOME.sub("~", text.replace(f"{Path.cwd()}/", "")).splitlines()
         return [line[:LINE_LENGTH] for line in lines[-_LOG_LINES:]]
 
 

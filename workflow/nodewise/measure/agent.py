@@ -42,8 +42,9 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.write(answers.fileno(), GREETING)
     send(answers, _facts())
-    with suppress(EOFError, ConnectionError):  # the launcher is gone
+    with suppress(ConnectionError):  # the launcher is gone
         job = receive(launcher)
+        send(answers, {"now": time.monotonic()})
         to_worker, of_worker = Pipe()
         worker = os.fork()  # before the guard, whose pipe the worker must not hold open
         if worker == 0:
@@ -60,7 +61,6 @@ def _facts() -> Message:
     """Return what the launcher must know about this host."""
     return {
         "versions": versions(),
-        "now": time.monotonic(),
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
         "memory_bytes": psutil.virtual_memory().available,
@@ -72,23 +72,24 @@ def _pass_on(worker: int, to_worker: Connection, launcher: Connection, answers: 
     """Pass messages between worker and launcher until one of them ends or the launcher is silent.
 
     Raises:
-        EOFError, ConnectionError: the launcher has ended.
+        ConnectionError: the launcher has ended.
     """
-    heard_at, failed = time.monotonic(), False
+    heard_at = time.monotonic() + START_WITHIN_S  # the launcher waits for the other hosts first
+    failed = False
     while time.monotonic() - heard_at < SILENT_S:
         ready = wait([launcher, to_worker], 1.0)
-        if launcher in ready:
-            message, heard_at = receive(launcher), time.monotonic()
-            send(answers if "heartbeat" in message else to_worker, message)
         if to_worker in ready:
             try:
                 message = receive(to_worker)
-            except (EOFError, ConnectionError):
+            except ConnectionError:
                 if not failed:
                     send(answers, {"failure": _end_of(worker), "at": time.monotonic()})
                 return
             failed = failed or "failure" in message
             send(answers, message)
+        if launcher in ready:
+            message, heard_at = receive(launcher), time.monotonic()
+            send(answers if "heartbeat" in message else to_worker, message)
 
 
 def _end_of(worker: int) -> Message:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nodewise.cluster.api import Cluster
 from nodewise.cluster.channel import Message
-from nodewise.cluster.hosts import Hosts
+from nodewise.cluster.hosts import Hosts, HostWorker
 from nodewise.cluster.process import Job
 from nodewise.cluster.worker import Work
 from nodewise.cluster.worker_state import Worker
@@ -50,14 +50,18 @@ class BlockJob(Job):
         self._ends = time.monotonic() + time_limit_s
         self._replicas: set[str] = set()
 
+    def run(self) -> list[Message]:
+        """Copy the files to the hosts, which takes no time of the job, and run it."""
+        if isinstance(self._cluster, Hosts):
+            for rank in range(0, self._size, self._cluster.per_host):
+                self._cluster.prepare(rank, self._host_files)
+        return super().run()
+
     def start(self, rank: int, log: Path) -> Worker:
         """Start a worker, on its host if the nodes are hosts."""
         if not isinstance(self._cluster, Hosts):
             return super().start(rank, log)
-        environment = ENVIRONMENT | KEEP_MEMORY
-        return self._cluster.start(
-            rank, log, self._host_job, files=self._host_files, environment=environment
-        )
+        return HostWorker(self._cluster, rank, log, self._host_job, ENVIRONMENT | KEEP_MEMORY)
 
     def on_message(self, rank: int, message: Message) -> None:
         """Note the digest of a worker's weights, `{"replica": …}`."""

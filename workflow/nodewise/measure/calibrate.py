@@ -74,13 +74,7 @@ class Outcome(Frozen):
     cpu_limit: str = "none"
 
 
-def calibrate(
-    config: Path,
-    *,
-    output: Path,
-    logs: Path,
-    repeats: int = 2,
-) -> Calibration:
+def calibrate(config: Path, *, output: Path, logs: Path, repeats: int = 2) -> Calibration:
     """Measure the emulated nodes or the hosts of a study and write the result to `output`.
 
     Each number of nodes is launched `repeats` times, every number once before any is repeated, in

@@ -36,9 +36,10 @@ def provenance(*, config: Path | None, command: str, packages: Sequence[str] = (
         command: the command that repeats the measurement.
         packages: the strategy's own packages, if any.
     """
+    changes = _git("status", "--porcelain", "--untracked-files=no")
     return Provenance(
         commit=_git("rev-parse", "HEAD"),
-        dirty=_dirty(),
+        dirty=None if changes is None else bool(changes),
         config_sha256=file_sha256(config) if config and config.is_file() else None,
         lock_sha256=file_sha256(_LOCK) if _LOCK.is_file() else None,
         versions={"python": platform.python_version()} | _versions(*_PACKAGES, *packages),
@@ -84,11 +85,6 @@ def _git(*arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None  # not a checkout, or no git: null in the record
     return done.stdout.strip()
-
-
-def _dirty() -> bool | None:
-    changes = _git("status", "--porcelain", "--untracked-files=no")
-    return None if changes is None else bool(changes)
 
 
 def processor(cpuinfo: str) -> str:

@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -10,7 +11,6 @@ import psutil
 
 from nodewise.cluster import cgroup
 from nodewise.cluster.api import Cluster
-from nodewise.cluster.worker_state import cpu_s
 from nodewise.results import quiet_thresholds
 from nodewise.results.record import Conditions
 
@@ -39,6 +39,8 @@ class Watch:
             nodes=[now - then for then, now in zip(self._usage, usage, strict=True)],
             outside=[],
         )
+        if self._cluster.remote:  # this machine says nothing about the nodes
+            return seen
         failed = quiet_thresholds.failed(
             seen,
             self._cluster.shares,
@@ -74,24 +76,23 @@ class _Machine(NamedTuple):
 
 def _machine() -> _Machine:
     launcher = psutil.Process()
-    family = (launcher, *launcher.children(recursive=True))
     return _Machine(
         at_s=time.monotonic(),
-        busy_s=_busy_s(),
+        busy_s=_spent_s(psutil.process_iter()),
         stolen_s=psutil.cpu_times().steal,
-        own_s=sum(cpu_s(one.pid) for one in family),
+        own_s=_spent_s([launcher, *launcher.children(recursive=True)]),
     )
 
 
-def _busy_s() -> float:
-    """Return the CPU seconds of all processes, including those of children they have waited for.
+def _spent_s(processes: Iterable[psutil.Process]) -> float:
+    """Return the CPU seconds of processes, including those of children they have waited for.
 
     Processes count their own time to the nanosecond. /proc/stat is not used: it samples the cores
     at clock ticks, with which quota periods are in step, so that half of a throttled node's time
     would look like foreign load.
     """
     spent = 0.0
-    for process in psutil.process_iter():
+    for process in processes:
         with suppress(psutil.Error):  # it has ended, or may not be inspected
             spent += sum(process.cpu_times()[:4])
     return spent
