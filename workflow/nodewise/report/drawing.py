@@ -224,6 +224,7 @@ def _axis(figure: Figure, data: pd.DataFrame, channel: str) -> Spec:
     scale: Spec = {"zero": True}
     if axis.scale == "log":
         title += ", log scale"
+        labels["tickCount"] = 10  # with fewer, a narrow axis has no tick beyond 1
         scale = {"type": "log", "nice": False, "padding": 12} | ({"base": 2} if whole else {})
     elif axis.scale == "accuracy":
         title += NOT_FROM_ZERO

@@ -128,7 +128,7 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
             "labelLimit": 260,
             "symbolSize": 80,
             "rowPadding": 4,
-            "columnPadding": 14,
+            "columnPadding": 28,  # fonts of readers may be wider
             "offset": 10,
             "layout": {"top": {"direction": "vertical", "anchor": "start", "margin": 4}},
         },
