@@ -52,13 +52,13 @@ KINDS = {
     # optimizers
     "averaged": Kind("plain"),
     "ema": Kind("plain", "not_full"),
-    "ema_scaled": Kind("plain"),
-    "two_optimizers": Kind("plain"),
     "unregistered": Kind("custom"),
+    "two_optimizers": Kind("plain"),
     "callbacks": Kind("custom", "tested_sums", epochs=5),
     # types of numbers
-    "bfloat16_weights": Kind("plain", tolerance=0.016),  # two steps of the last bit
     "half": Kind("plain", "small_sums", tolerance=1e-3),
+    "bfloat16_weights": Kind("plain", tolerance=0.016),  # two steps of the last bit
+    "ema_scaled": Kind("plain"),
     # layers
     "batch_normalization": Kind("plain", "pictures", per_worker="batch statistics"),
     "synchronized": Kind("plain", "classes"),

@@ -47,12 +47,14 @@ CLIPS = {
     "in a tf.function or a branch of its own": {"accumulating", "decorated"},
     "returns one number for a batch": {"own_mean"},
 }
+SCALED = {"scales the loss": {"ema_scaled", "half"}}
+SEVERAL = {"several gradients in a step": {"gan", "inner_models"}}
 UNSEEN = {"changes weights other than by its optimizer": {"unseen"}}
 REFUSED = {
     "custom_loop": AVERAGES | UNSEEN,
     "mpi": AVERAGES | UNSEEN,
     "horovod": AVERAGES | UNSEEN,
-    "compressed_sgd": AVERAGES | UNSEEN | {"several gradients in a step": {"gan", "inner_models"}},
+    "compressed_sgd": AVERAGES | UNSEEN | SCALED | SEVERAL,
     "parameter_averaging": AVERAGES,
     "parameter_server": {
         "train_step of your own": {
@@ -74,9 +76,9 @@ REFUSED = {
         "use_ema needs the weights": {"averaged", "ema"},
         "class weights and callbacks": {"callbacks", "class_weight"},
     },
-    "async_sgd": {
+    "async_sgd": SCALED
+    | {
         "several optimizers": {"gan", "inner_models", "two_optimizers"},
-        "scales the loss": {"ema_scaled", "half"},
         "averages weights": {"averaged", "ema"},
         "is synchronized, which only mirrored": {"synchronized"},
         "changes weights other than by its optimizer": {"spectral"},

@@ -109,10 +109,7 @@ def train(
 
 
 def held(strategy: Any) -> dict[str, int]:
-    """Return how many weights each server of a parameter_server job holds.
-
-    Only the coordinator knows; in other workers the result is empty.
-    """
+    """Return how many weights each server holds; empty where there is no coordinator."""
     coordinator = getattr(strategy, "_coordinator", None)
     variables = coordinator.model.trainable_variables if coordinator else []
     counted: dict[str, int] = {}
@@ -149,7 +146,7 @@ def compiled(case: Case) -> Any:
     model = keras.Sequential([*first, layers.BatchNormalization(), layers.Dense(3)])
     decay = optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
     optimizer = {
-        "sgd_momentum": lambda: optimizers.SGD(0.1, momentum=0.9),
+        "sgd_momentum": lambda: optimizers.SGD(0.1, 0.9, loss_scale_factor=4.0),
         "adam": lambda: optimizers.Adam(0.01, epsilon=1e-4),
         "decaying": lambda: optimizers.SGD(decay, momentum=0.9),
         "broken": Broken,

@@ -71,12 +71,16 @@ def compiled(model: str, optimizer: str) -> keras.Model:
     """Return a compiled model of this module, or of nodewise's."""
     if model == "fashion_mlp":
         return registry.load(model).build()
-    built = globals()[model.removeprefix("infinite_")]()
+    built = globals()[model.rpartition("_")[2]]()
+    if model == "drawn_normalised":  # by each worker for itself
+        built.layers[0].kernel.assign(np.random.default_rng().normal(size=(WIDTH, 16)))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     if "linear" in model:
         loss = lambda y, outputs: outputs[:, 0]  # noqa: E731
     momentum = 0.9 if optimizer == "momentum" else 0.0
-    built.compile(keras.optimizers.SGD(0.5 if "linear" in model else 0.05, momentum), loss)
+    scale = 4.0 if model == "frozen" else None
+    rate = 0.5 if "linear" in model else 0.05
+    built.compile(keras.optimizers.SGD(rate, momentum, loss_scale_factor=scale), loss)
     return built
 
 

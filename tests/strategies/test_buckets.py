@@ -35,6 +35,13 @@ def test_the_last_layers_gradients_are_sent_while_the_first_ones_are_computed():
     assert last_layers.op not in needed_by(first_layers.op)
 
 
+def test_rows_in_bfloat16_are_exchanged_in_float32_as_other_gradients():
+    sent = []
+    own = tf.IndexedSlices(tf.ones([2, 3], tf.bfloat16), tf.constant([0, 5]))
+    rows = replica._rows(lambda one: sent.append(one.dtype) or one, 1 / 3, own)
+    assert sent == [tf.float32, tf.int32] and rows.values.dtype == tf.bfloat16
+
+
 def model():
     layers = [keras.layers.Dense(UNITS, "relu"), keras.layers.Dense(UNITS, "relu")]
     model = keras.Sequential([keras.Input([MODEL_INPUTS]), *layers, keras.layers.Dense(CLASSES)])

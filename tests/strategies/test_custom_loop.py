@@ -55,8 +55,7 @@ def train(rank, addresses, _, *, case, out):
         logs = strategy.step(next(stream))
     saved = {"loss_one_by_one": logs["loss"], "one_by_one": trained()}
     strategy.restore(initial)
-    for _ in strategy.train(pipeline(0), 2):  # This traces the loop.
-        pass
+    list(strategy.train(pipeline(0), 2))  # This traces the loop.
     strategy.restore(initial)
     strategy.model.reset_metrics()
     stream = pipeline(0)

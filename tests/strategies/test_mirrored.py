@@ -18,11 +18,15 @@ def build():
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return model
 
+gpu, found = tf.config.PhysicalDevice("GPU:0", "GPU"), tf.config.list_physical_devices
+tf.config.list_physical_devices = lambda kind=None: [gpu] if kind == "GPU" else found(kind)
+
 def seeds():
     variable, _ = api.seeds(trained.model)  # of the dropout, and of layers without a seed
     return [copy.tolist() for copy in trained._on_each_device(variable)]
 
 trained = mirrored.Strategy(api.Job(0, 2, 8, 3, build))
+assert trained.device().startswith("CPU"), "one GPU is too few for two devices"
 initial, (first, second) = trained.state(), seeds()
 assert second == [first[0] + 1, first[1]], (first, second)
 trained.step((tf.ones([8, 4]), tf.zeros([8], tf.int32)))

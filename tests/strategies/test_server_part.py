@@ -39,6 +39,10 @@ class Layerwise(keras.optimizers.SGD):
 def optimizer_of(name: str) -> keras.optimizers.Optimizer:
     if name == "MultiOptimizer":
         return keras.optimizers.MultiOptimizer(keras.optimizers.OptimizerMap(Layerwise()))
+    if name == "AdamW":  # also a piece of the kernel, which both parts have, is to be left out
+        decaying = keras.optimizers.AdamW(weight_decay=0.5)
+        decaying.exclude_from_weight_decay(var_names=["kernel"])
+        return decaying
     return Layerwise() if name == "Layerwise" else getattr(keras.optimizers, name)()
 
 

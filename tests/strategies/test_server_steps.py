@@ -11,7 +11,6 @@ from local_job import results
 pytestmark = [pytest.mark.alone, pytest.mark.slow]
 
 STEPS = 20
-EQUAL = [0.03] * 3
 UNEQUAL = [0.002, 0.002, 0.06]
 
 
@@ -20,7 +19,7 @@ def total(workers, name="staleness"):
 
 
 CLOCKED = {
-    "plain": {"nodes": 3, "sleep_s": EQUAL, "steps": 40},
+    "plain": {"nodes": 3, "sleep_s": [0.03] * 3, "steps": 40},
     "straggler": {"nodes": 3, "sleep_s": UNEQUAL},
     "bound": {"nodes": 3, "sleep_s": UNEQUAL, "options": {"bound": 2}},
     "lockstep": {"nodes": 3, "sleep_s": UNEQUAL, "options": {"bound": 0, "servers": 2}},

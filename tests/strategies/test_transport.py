@@ -74,42 +74,34 @@ def hello(token: str, rank: int) -> bytes:
     return hashlib.sha256(token.encode()).digest() + struct.pack(">I", rank)
 
 
-@pytest.fixture
-def connecting():
-    """Return a function that sends messages to rank 0 of 2; it returns the errors of rank 0."""
+STRANGERS = [b"GET / HTTP/1.1" * 4, hello("theirs", 1)]
 
-    def sent(*messages, within_s=20.0):
-        (address, other), errors = addresses(2), []
 
-        def listen():
-            try:
-                Peers(0, [address, other], token=OURS)
-            except OSError as error:
-                errors.append(error)
+def errors_after(*messages, within_s=20.0):
+    """Send each message to rank 0 of 2 on a connection of its own; return the errors of rank 0."""
+    (address, other), errors = addresses(2), []
 
-        thread = threading.Thread(target=listen, daemon=True)
-        thread.start()
-        for message in messages:
-            _connected(parsed(address)).sendall(message)
-        thread.join(within_s)
-        return errors
+    def listen():
+        try:
+            Peers(0, [address, other], token=OURS)
+        except OSError as error:
+            errors.append(error)
 
-    return sent
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    for message in messages:
+        _connected(parsed(address)).sendall(message)
+    thread.join(within_s)
+    return errors
 
 
 @pytest.mark.parametrize("rank", [0, 2])
-def test_a_wrong_rank_is_an_error(connecting, rank):
-    (error,) = connecting(hello(OURS, rank))
-    assert isinstance(error, ConnectionError)
-    assert str(rank) in str(error)
-
-
-def test_connections_of_another_job_are_not_taken(connecting):
+def test_connections_of_another_job_are_not_taken_and_a_wrong_rank_is_an_error(rank):
     """The wrong rank after them is an error, so the process has read all of them."""
-    strangers = [b"GET / HTTP/1.1" * 4, hello("theirs", 1)]
-    assert connecting(*strangers, within_s=0.5) == []
-    (error,) = connecting(*strangers, hello(OURS, 2))
-    assert "rank 2" in str(error)
+    assert errors_after(*STRANGERS, within_s=0.5) == []
+    (error,) = errors_after(*STRANGERS, hello(OURS, rank))
+    assert isinstance(error, ConnectionError)
+    assert f"rank {rank}" in str(error)
 
 
 @pytest.mark.parametrize(

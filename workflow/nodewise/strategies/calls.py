@@ -45,10 +45,7 @@ class Calls:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Raise the function's own error instead of TensorFlow's error for it.
-
-        Use it as a context manager, or as a decorator of a function that runs such a graph.
-        """
+        """Raise the function's own error instead of TensorFlow's error for it."""
         try:
             yield
         except tf.errors.OpError:

@@ -96,7 +96,7 @@ def _is_known(layer: keras.Layer) -> bool:
     kind = type(layer)
     if not kind.__module__.startswith("keras.src."):
         return False
-    if isinstance(layer, keras.Model | keras.losses.Loss | keras.metrics.Metric):
+    if isinstance(layer, keras.Model):
         return True
     special = ("synchronized", "stateful", "activity_regularizer")
     plain = not any(getattr(layer, name, None) for name in special)

@@ -44,10 +44,10 @@ class Pipeline(api.Strategy):
     """Trains one stage of the model; every batch is the global one.
 
     There may be several pipelines, each with its part of the global batch: worker `rank` belongs to
-    pipeline `rank` // stages. All workers build the whole model, so that it starts from the same
-    weights everywhere. Each worker computes only its own stage, and keeps the optimizer's state
-    only for that stage. It notes the share of each step in which it waited for other stages or its
-    link (`bubble_share`).
+    pipeline `rank` // stages. All workers build the whole model, and start from the weights of the
+    first pipeline. Each worker computes only its own stage, and keeps the optimizer's state only
+    for that stage. It notes the share of each step in which it waited for other stages or its link
+    (`bubble_share`).
     """
 
     replicas_agree = False
@@ -64,6 +64,8 @@ class Pipeline(api.Strategy):
         micro_batches = np.array_split(rows, chosen.micro_batches)
         self._micro_batches = [slice(part[0], part[-1] + 1) for part in micro_batches]
         self._stage = self._stages[self._place]
+        self._peers = job.connect()
+        self.agree()  # an initializer may have no seed
         self._trained = [variable.value for variable in self._stage.trainable_variables]
         self.optimizer = self.model.optimizer
         self.optimizer.build(self._stage.trainable_variables)
@@ -75,7 +77,6 @@ class Pipeline(api.Strategy):
         self._flat = tf.function(api.flat, autograph=False)
         self._unflat = tf.function(lambda total: api.unflat(total, self._trained), autograph=False)
         self._apply = tf.function(self._stage_apply, autograph=False)
-        self._peers = job.connect()
 
     def _stage_forward(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, api.Logs]:
         """Return the stage's output and its logs.
@@ -88,7 +89,8 @@ class Pipeline(api.Strategy):
             return made, {}
         loss = self.model.compute_loss(None, y, made)
         share = x.shape[0] / self._job.global_batch
-        return loss * share, parts.scored(self.model, y, made, loss)
+        scaled = self.optimizer.scale_loss(loss * share)
+        return scaled, parts.scored(self.model, y, made, loss)
 
     def _stage_apply(self, gradients: list[tf.Tensor]) -> None:
         # a sparse gradient may have a row twice, and Adam would square both instead of their sum

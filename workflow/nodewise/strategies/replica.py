@@ -60,7 +60,7 @@ class Exchange:
         return sums[::-1]
 
     def concat(self, rows: tf.Tensor) -> tf.Tensor:
-        """Return the rows of all workers, (rows, …), in the order of ranks.
+        """Return the rows of all workers, float32 or indices, (rows, …), in the order of ranks.
 
         Workers may have different numbers of rows.
         """
@@ -227,7 +227,7 @@ def _rows(
     concat: Callable[[tf.Tensor], tf.Tensor], share: float, own: tf.IndexedSlices
 ) -> Gradient:
     """Return the rows of all workers. They are not added up: that would change Adam's steps."""
-    values = concat(own.values * tf.cast(share, own.values.dtype))
+    values = tf.cast(concat(tf.cast(own.values, tf.float32) * share), own.values.dtype)
     return tf.IndexedSlices(values, concat(own.indices), own.dense_shape)
 
 

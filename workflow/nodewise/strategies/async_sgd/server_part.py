@@ -3,7 +3,6 @@
 Imports TensorFlow.
 """
 
-import io
 import math
 
 import keras
@@ -65,15 +64,12 @@ class Part:
 
     def saved(self) -> bytes:
         """Return the parameters and the optimizer's variables, in the format of `restore`."""
-        file = io.BytesIO()
-        np.savez(file, *map(_storable, self._changing()))
-        return file.getvalue()
+        saved: bytes = api.flat(self._changing()).numpy().tobytes()
+        return saved
 
     def restore(self, saved: bytes | bytearray) -> None:
         """Set the parameters and the optimizer to the state that `saved` returned."""
-        with np.load(io.BytesIO(saved), allow_pickle=False) as arrays:
-            for variable, name in zip(self._changing(), arrays.files, strict=True):
-                variable.assign(arrays[name])
+        api.assign(self._changing(), np.frombuffer(saved, np.float32))
         self.weights = api.flat(self._variables).numpy()
 
     def _changing(self) -> list[keras.Variable]:
@@ -104,12 +100,6 @@ def longest(model: keras.Model) -> int:
     return SHORT + 8 * 4 * weights  # no optimizer keeps more than seven numbers per weight
 
 
-def _storable(variable: keras.Variable) -> NDArray[np.generic]:
-    """Return a variable's value; bfloat16 as float32, because .npz files have no name for it."""
-    value = np.asarray(variable.numpy())
-    return value.astype(np.float32) if value.dtype.kind == "V" else value
-
-
 def _pieces(variables: list[keras.Variable], number: int, parts: int) -> list[keras.Variable]:
     """Return the variables of one part: whole ones as they are, and flat pieces of others."""
     flat = np.concatenate([variable.numpy().ravel() for variable in variables])
@@ -123,6 +113,7 @@ def _pieces(variables: list[keras.Variable], number: int, parts: int) -> list[ke
         if high - low == size:
             pieces.append(variable)
         elif low < high:
-            pieces.append(keras.Variable(flat[low:high]))
+            # of the same name, by which the optimizer may know it
+            pieces.append(keras.Variable(flat[low:high], name=variable.name))
         offset += size
     return pieces

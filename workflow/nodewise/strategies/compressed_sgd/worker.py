@@ -15,11 +15,12 @@ import struct
 from collections.abc import Callable
 from typing import cast
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
-from nodewise.models.contents import examples_in
+from nodewise.models.contents import examples_in, optimizers_of
 from nodewise.strategies import api, replica
 from nodewise.strategies.calls import Array, CallsExchange
 from nodewise.strategies.compressed_sgd import CompressedSgd, compression
@@ -114,6 +115,9 @@ class Strategy(replica.Strategy):
     def __init__(self, job: api.Job) -> None:
         self._updates = Updates(job, self.note)
         super().__init__(job, self._updates)
+        for one in optimizers_of(self.model):
+            if isinstance(one, keras.optimizers.LossScaleOptimizer) or one.loss_scale_factor:
+                raise RefusedError("the optimizer scales the loss, which residuals do not know of")
 
     def step(self, batch: api.Batch) -> api.Logs:
         self._updates.examples = examples_in(batch)

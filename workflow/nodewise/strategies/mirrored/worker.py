@@ -175,7 +175,9 @@ def _on_devices(size: int) -> tf.distribute.MirroredStrategy:
 
     Call it before TensorFlow computes anything.
     """
-    kind = "GPU" if len(tf.config.list_physical_devices("GPU")) >= size else "CPU"
+    gpus = tf.config.list_physical_devices("GPU")
+    kind = "GPU" if len(gpus) >= size else "CPU"
+    tf.config.set_visible_devices(gpus[:size] if kind == "GPU" else [], "GPU")
     if kind == "CPU":
         (processor,) = tf.config.list_physical_devices("CPU")
         parts = [tf.config.LogicalDeviceConfiguration()] * size

@@ -32,7 +32,7 @@ class Space:
     MPICH derives machine-wide names from the job's name, so that name is unique to this launch.
 
     Raises:
-        OSError: a peer is gone or stuck.
+        OSError: a peer is gone.
     """
 
     def __init__(self, peers: Peers) -> None:
@@ -50,7 +50,7 @@ class Space:
 
         Raises:
             ValueError: the line is not a request that MPICH makes when it starts.
-            OSError: a peer is gone or stuck.
+            OSError: a peer is gone.
         """
         request = dict(word.partition("=")[::2] for word in line.split())
         match request:
@@ -78,7 +78,7 @@ def manage(peers: Peers) -> None:
     to it is closed.
 
     Raises:
-        OSError: a peer is gone or stuck.
+        OSError: a peer is gone.
     """
     space = Space(peers)
     library, manager = socket.socketpair()

@@ -98,7 +98,8 @@ class Coordinator:
             loss = self.model.compute_loss(None, y, outputs) * self._strategy.num_replicas_in_sync
             # weight by the worker's share of the global batch, times the number of workers: each
             # gradient is an update of its own
-            weighted = loss * (self._job.size * x.shape[0] / self._job.global_batch)
+            share = self._job.size * x.shape[0] / self._job.global_batch
+            weighted = optimizer.scale_loss(loss) * share
         gradients = tape.gradient(weighted, weights)
         with tf.control_dependencies(tf.nest.flatten(gradients, expand_composites=True)):
             staleness = tf.identity(optimizer.iterations.value) - updates
