@@ -193,13 +193,15 @@ def test_a_table_of_cases_is_answered_row_by_row(tmp_path):
         "throughput_samples_per_s": 700, "n_devices": 16, "value": "mine",
     }  # fmt: skip
     wrong = {"parameters": "many", "transport": "pigeon", "exchange": "foo", "n_devices": 1.5}
-    rows = [row, row | {"transport": ""}, *(row | {name: text} for name, text in wrong.items())]
+    rows = [row, row | {"transport": ""}, row | {"within_kind": "x" * 300}]
+    rows += [row | {name: text} for name, text in wrong.items()]
     path = tmp_path / "cases.csv"
     pd.DataFrame([row | {"n_devices": 1}]).to_csv(path, index=False)
     (same,) = run("--cases", path)
     assert (same["low"], same["value"], same["high"]) == (700, 700, 700)  # as measured
     pd.DataFrame(rows).to_csv(path, index=False)
-    known, any_transport, *refused = run("--cases", path)
+    known, any_transport, too_long, *refused = run("--cases", path)
+    assert too_long["error"].startswith("within_kind")
     assert known["case"] == "a"
     assert 700 < known["low"] < known["value"] < known["high"] < 16 * 1.2 * 700
     assert any_transport["high"] / any_transport["low"] > known["high"] / known["low"]

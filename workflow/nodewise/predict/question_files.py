@@ -29,6 +29,7 @@ from nodewise.results.curves import MOST_NODES, Batch, Curve, same_batch
 Row = dict[str, Any]
 Amount = Annotated[float, Field(gt=0, le=1e18)]
 Count = Annotated[int, Field(ge=1, le=MOST_NODES)]
+Name = Annotated[str, Field(max_length=200)]  # longer ones are no names of files
 _ADDED = ("value", "low", "high", "unit", "extrapolated", "error")
 _AT_ONCE = 5_000  # points that are predicted together: their draws take 16 MB
 
@@ -54,9 +55,9 @@ class Case(Question):
     precision: str | None = None
     batch_per_device: Amount | None = None
     devices_per_node: Count
-    within_kind: str | None = None
+    within_kind: Name | None = None
     between_gbit: Amount | None = None
-    transport: str = ""
+    transport: Name = ""
     exchange: str | None = None
     baseline_devices: Count
     throughput_samples_per_s: Amount
