@@ -148,7 +148,7 @@ def compiled(case: Case) -> Any:
     optimizer = {
         "sgd_momentum": lambda: optimizers.SGD(0.1, 0.9, loss_scale_factor=4.0),
         "adam": lambda: optimizers.Adam(0.01, epsilon=1e-4),
-        "decaying": lambda: optimizers.SGD(decay, momentum=0.9),
+        "decaying": lambda: optimizers.SGD(decay, momentum=0.9, gradient_accumulation_steps=2),
         "broken": Broken,
         "clipped": lambda: optimizers.SGD(0.1, clipnorm=1.0),
     }[case.optimizer]

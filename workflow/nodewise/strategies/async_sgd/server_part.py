@@ -58,7 +58,8 @@ class Part:
 
     def _apply(self, gradient: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
         self._factor.assign(factor)
-        self._rates.iterations.assign(self._optimizer.iterations)
+        # the first variable counts steps; `iterations` is none if gradients are accumulated
+        self._rates.variables[0].assign(self._optimizer.variables[0])
         self._optimizer.apply(api.unflat(gradient, self._variables), self._variables)
         return api.flat(self._variables)
 
@@ -113,7 +114,6 @@ def _pieces(variables: list[keras.Variable], number: int, parts: int) -> list[ke
         if high - low == size:
             pieces.append(variable)
         elif low < high:
-            # of the same name, by which the optimizer may know it
             pieces.append(keras.Variable(flat[low:high], name=variable.name))
         offset += size
     return pieces

@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from nodewise.cluster.api import parsed
+from nodewise.core.errors import RefusedError
 from nodewise.strategies import api, parts
 from nodewise.strategies.parameter_server.feed import Feed
 from nodewise.strategies.transport import reserve
@@ -43,6 +44,8 @@ class Coordinator:
             keras.utils.set_random_seed(job.seed)
             self.model = job.build()
             parts.check(self.model, job.batch)
+            if self.model.optimizer.gradient_accumulation_steps:
+                raise RefusedError("parameter_server does not permit gradient_accumulation_steps")
             # as the servers hold a variable: whole, or in pieces of some rows each
             self._pieces = [
                 list(getattr(variable.value, "variables", [variable]))
