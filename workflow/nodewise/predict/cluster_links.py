@@ -65,7 +65,7 @@ def read_link(level: Level, text: str) -> Link:
     named = constants()[level]
     if (name := link_name(text)) in named:
         return {family: 1e9 * rate for family, rate in named[name].items()}
-    if found := _RATE.fullmatch(text.replace("GB/s", "gbyte").lower()):  # Gb/s are bits
+    if found := _RATE.fullmatch(text.replace("Gb/s", "gbit").replace("GB/s", "gbyte").lower()):
         unit = {"mbit": 1e6 / 8, "gbit": 1e9 / 8, "gbyte": 1e9}[found[3]]
         rate, transport = int(found[1] or 1) * float(found[2]) * unit, found[4]
         cards = "rails" if rate > CARD else "rdma"
