@@ -26,6 +26,7 @@ _ENOUGH = 0.01  # regret below which no measurement is recommended, as a share o
 _FARTHEST = 4  # times the most measured nodes: beyond that a law says little
 _BINS = 10  # bins of the measured step time, within which draws are not told apart
 _CHANCE = 0.05  # savings up to this share of the regret may be due to chance
+_LEAST_S = 1e-12
 _SUPERLINEAR = 1.05  # measured efficiencies above this are no noise
 
 
@@ -52,7 +53,7 @@ def next_rows(
 
 def _row(curve: Curve, answers: Answers) -> Row:
     counts, batch = answers.nodes, answers.batch
-    drawn = np.maximum(answers.time[1:], 1e-12)
+    drawn = np.maximum(answers.time[1:], _LEAST_S)
     # if only whole epochs were timed, a measurement is one more epoch
     measured_s = STEPS * answers.step_s[1:] if curve.in_seconds else drawn
     minutes = counts * (SETUP_S + np.median(measured_s, axis=0)) / 60

@@ -24,12 +24,11 @@ from nodewise.predict.forecast import cluster_of, with_options
 from nodewise.predict.points import Floats
 from nodewise.predict.steps_to_accuracy import law_of
 from nodewise.results.csv_file import read_table
-from nodewise.results.curves import MOST_NODES, Batch, Curve, same_batch
+from nodewise.results.curves import MOST_NODES, Batch, Curve, Text, same_batch
 
 Row = dict[str, Any]
 Amount = Annotated[float, Field(gt=0, le=1e18)]
 Count = Annotated[int, Field(ge=1, le=MOST_NODES)]
-Name = Annotated[str, Field(max_length=200)]  # longer ones are no names of files
 _ADDED = ("value", "low", "high", "unit", "extrapolated", "error")
 _AT_ONCE = 5_000  # points that are predicted together: their draws take 16 MB
 
@@ -55,9 +54,9 @@ class Case(Question):
     precision: str | None = None
     batch_per_device: Amount | None = None
     devices_per_node: Count
-    within_kind: Name | None = None
+    within_kind: Text | None = None
     between_gbit: Amount | None = None
-    transport: Name = ""
+    transport: Text = ""
     exchange: str | None = None
     baseline_devices: Count
     throughput_samples_per_s: Amount

@@ -174,8 +174,7 @@ def _jobs(rows: pd.DataFrame, steps: Steps) -> Iterator[Job]:
     """Yield an epoch, or many examples if its size is unknown; and a run if its steps are known."""
     examples = float((rows["steps_per_epoch"] * rows["batch_per_worker"] * rows["nodes"]).max())
     yield Job().with_examples(examples if np.isfinite(examples) else None)
-    first = rows.iloc[0]
-    law = steps.get((first["model"], first["dataset"], first["data_origin"]))
+    law = steps.get(tuple(rows.iloc[0][[*KEY]]))
     if law is not None and updates_exactly(rows).all():
         yield Job(name="run", steps=law)
 

@@ -26,7 +26,8 @@ CHANGES = {
     **dict.fromkeys(("verdict", "cell_id"), "str"),
 }
 FASTER, SLOWER, NO_CHANGE = "faster", "slower", "no change beyond noise"
-ONLY_OLD, ONLY_NEW, UNKNOWN = "only in the old", "only in the new", "noise unknown"
+UNKNOWN = "noise unknown"
+ONLY_OLD, ONLY_NEW = "only in the old", "only in the new"
 
 
 def read_cells(folder: Path) -> pd.DataFrame:

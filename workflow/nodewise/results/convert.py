@@ -106,15 +106,17 @@ def _fields_of_name(path: Path, pattern: str) -> dict[str, Any]:
     return {n: text if n == "curve" else int(text) for n, text in match.groupdict().items()}
 
 
-def _with_options(path: Path, rows: pd.DataFrame, given: dict[str, Any]) -> pd.DataFrame:
+def _with_options(path: Path, rows: pd.DataFrame, given: Mapping[str, Any]) -> pd.DataFrame:
     """Return the rows of a file with the values of the options, and with the batch per device."""
     if "unit" in rows:
         raise UserError(f"{path}: is a table that `nodewise fit` reads itself; import takes logs")
     if "curve" in given:
         if rows["curve"].nunique() > 1:
             raise UserError(f"{path}: has {rows['curve'].nunique()} curves; leave out --curve")
-        rows["curve"] = given.pop("curve")
+        rows["curve"] = given["curve"]
     for name, value in given.items():
+        if name == "curve":
+            continue
         column, option = FIELDS[name][0], f"--{name.replace('_', '-')} {value}"
         if not value > 0:
             raise UserError(f"{path}: {option} is not allowed, must be more than 0")

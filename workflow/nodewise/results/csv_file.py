@@ -10,6 +10,7 @@ from nodewise.core.schema import read_bytes, read_start
 
 MOST_BYTES = 20_000_000
 MOST_COLUMNS = 1_000
+_HEADER_BYTES = 10_000
 
 Lines = list[tuple[int, list[str]]]
 
@@ -31,7 +32,7 @@ def parse_number(text: str, least: float = 1e-12, most: float = 1e18) -> float:
 
 def read_header(path: Path) -> set[str]:
     """Return the column names in the first line of a file, taken as CSV."""
-    start = read_start(path, 10_000).decode("utf-8-sig", errors="replace")
+    start = read_start(path, _HEADER_BYTES).decode("utf-8-sig", errors="replace")
     return {name.strip(' "') for name in re.split("[,;\t]", _first_line(start))}
 
 

@@ -203,11 +203,12 @@ class Curve(Frozen):
     @property
     def global_batch(self) -> float | None:
         """The global batch, if points on several node counts share it; batches may be rounded."""
-        (few, batch), *others = sorted((one.nodes, one.batch_per_worker) for one in self.measured)
-        whole, strong = few * batch, self.scaling == "strong"
-        same = all(abs(n * b - whole) < max(n * strong, _ROUNDED * whole) for n, b in others)
+        points = sorted((one.nodes, one.batch_per_worker) for one in self.measured)
+        nodes, batches = np.array(points, float).T
+        totals = nodes * batches
+        same = same_batch(totals, totals[0], nodes if self.scaling == "strong" else 0).all()
         varied = len(self.nodes) > 1 and len(self.batches) > 1
-        return round(whole, 6) if same and varied else None
+        return round(float(totals[0]), 6) if same and varied else None
 
     @property
     def shares_batch(self) -> bool:

@@ -117,11 +117,7 @@ class LogFormat:
                     raise _refusal(path, line, "another run begins; give each its own file")
         if not results:
             raise UserError(f"{path}: has no line like `{self.example}`")
-        # Ranks without tags write each result in turn. Those of one rank are read.
-        contents = [re.sub(r"\d+", "", _before(one)) + _uncaptured(one) for one in results]
-        runs = [len([*run]) for _, run in itertools.groupby(contents)]
-        if len({*runs}) == 1 and (len(runs) > 1 or runs[0] == max(map(len, settings), default=1)):
-            results = results[:: runs[0]]
+        results = _of_one_rank(results, max(map(len, settings), default=1))
         notes = [note for sign, note in self.notes.items() if _find(sign, text)]
         if len(results) > 1 and re.search(self.warm_up, text, re.MULTILINE):
             results = results[1:]
@@ -139,6 +135,14 @@ def _find(pattern: str, text: str) -> list[re.Match[str]]:
 def _refusal(path: Path, at: re.Match[str], reason: str) -> UserError:
     number = at.string.count("\n", 0, at.start()) + 1
     return UserError(f"{path}: line {number}: {reason}")
+
+
+def _of_one_rank(results: list[re.Match[str]], ranks: int) -> list[re.Match[str]]:
+    """Return the results of one rank, if all ranks wrote each result in turn, without a tag."""
+    lines = [re.sub(r"\d+", "", _before(one)) + _uncaptured(one) for one in results]
+    runs = [len([*run]) for _, run in itertools.groupby(lines)]
+    in_turn = {*runs} == {runs[0]} and (len(runs) > 1 or runs[0] == ranks)
+    return results[:: runs[0]] if in_turn else results
 
 
 def _before(found: re.Match[str]) -> str:
