@@ -157,16 +157,23 @@ def test_a_worker_that_the_kernel_killed_ran_out_of_memory(tmp_path, monkeypatch
         job(be_killed_on_rank_2, tmp_path).run()
 
 
-def refuse_on_rank_1(rank, channel):
+def refuse_on_rank_1(rank, channel, *, error):
     if rank == 1:
         time.sleep(0.3)
-        raise RefusedError("no rate limit", "sudo modprobe sch_tbf")
+        raise error
     raise ConnectionResetError
 
 
-def test_what_a_worker_refuses_is_told_as_it_is(tmp_path):
-    with pytest.raises(RefusedError, match=r"^no rate limit\. To allow it, run: sudo "):
-        job(refuse_on_rank_1, tmp_path).run()
+@pytest.mark.parametrize(
+    "error",
+    [
+        RefusedError("mine: cannot be cut"),
+        RefusedError("no rate limit: the kernel lacks it", "sudo modprobe sch_tbf"),
+    ],
+)
+def test_what_a_worker_refuses_is_told_as_it_is(tmp_path, error):
+    with pytest.raises(type(error), match=f"^{error}$"):
+        job(partial(refuse_on_rank_1, error=error), tmp_path).run()
 
 
 def start_children(rank, channel, *, folder, ours, code):
