@@ -93,7 +93,7 @@ def network(hosts: int, prefix: str, net: str = NET) -> Iterator[list[str]]:
 
 
 @contextmanager
-def gateway(namespace: str) -> Iterator[None]:
+def _gateway(namespace: str) -> Iterator[None]:
     """Connect this machine to one host only; the host has the address GATEWAY."""
     with IPRoute() as here:
         index = _plug(here, namespace, f"{namespace}g", "eth1", GATEWAY, 28)
@@ -169,11 +169,16 @@ def limited(namespace: str, rate_mbit: int) -> Iterator[None]:
 
 
 @contextmanager
-def daemons(folder: Path, namespaces: list[str]) -> Iterator[Path]:
-    """Start an SSH daemon on each of three hosts; yield the configuration file of a client.
+def daemons(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Start an SSH daemon on each of three hosts; yield a client's configuration, the namespaces.
 
     The client reaches hosts two and three through host one.
     """
+    with network(3, prefix("nw")) as namespaces, _gateway(namespaces[0]):
+        yield from _served(folder, namespaces)
+
+
+def _served(folder: Path, namespaces: list[str]) -> Iterator[tuple[Path, list[str]]]:
     user = key(folder / "user")
     (folder / "authorized").write_text(user.with_suffix(".pub").read_text())
     host = key(folder / "host")
@@ -201,7 +206,7 @@ def daemons(folder: Path, namespaces: list[str]) -> Iterator[Path]:
             command = ["nsenter", f"--net={netns_file}", "unshare", "-m", "sh", "-c", serve]
             started.append(start(folder / f"{name}.log", *command, str(folder / "sshd")))
         wait_until(lambda: all(_answers(folder / "client", name) for name in names))
-        yield folder / "client"
+        yield folder / "client", namespaces
     finally:
         for daemon in started:
             daemon.kill()

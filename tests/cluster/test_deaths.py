@@ -86,11 +86,7 @@ def project(tmp_path_factory):
 def ssh(tmp_path_factory, project):
     """Return a function that starts a cell on the second and the third of three hosts."""
     folder = tmp_path_factory.mktemp("ssh")
-    with (
-        ssh_hosts.network(3, ssh_hosts.prefix("nw")) as namespaces,
-        ssh_hosts.gateway(namespaces[0]),
-        ssh_hosts.daemons(folder, namespaces) as client,
-    ):
+    with ssh_hosts.daemons(folder) as (client, namespaces):
         there = {"folder": f"{folder}/there", "config": str(client), "python": sys.executable}
         settings = there | {"kind": "ssh", "hosts": ["two", "three"]}
 

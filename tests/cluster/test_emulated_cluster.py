@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -33,12 +32,7 @@ def nothing_is_left(tmp_path):
 
 
 def start(tmp_path, what):
-    return subprocess.Popen(
-        [sys.executable, SCRIPT, what, tmp_path],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return projects.start(Path.cwd(), sys.executable, str(SCRIPT), what, str(tmp_path))
 
 
 def observed(tmp_path, what):
@@ -83,9 +77,9 @@ def test_two_workers_in_each_of_two_machines_train_what_one_process_trains(tmp_p
 def test_a_worker_that_vanishes_in_a_meeting_is_named(tmp_path):
     """The link vanishes with the worker, while the launcher may be reading its counters."""
     with start(tmp_path, "vanish") as job:
-        _, err = job.communicate(timeout=60)
+        said, _ = job.communicate(timeout=60)
     assert job.returncode != 0
-    assert err.rstrip().endswith("WorkerError: rank 1: killed by SIGKILL")
+    assert said.rstrip().endswith("WorkerError: rank 1: killed by SIGKILL")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -1,6 +1,7 @@
 """Agents of hosts, here on this machine with no command before; which devices each worker gets."""
 
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ from mistakes import user_error
 from nodewise.cluster import hosts as cluster_hosts
 from nodewise.cluster.api import NO_GPU
 from nodewise.cluster.hosts import HostWorker
+from nodewise.cluster.kinds.slurm import Slurm
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.cluster.ssh import SshHosts
 from nodewise.core.errors import RefusedError
@@ -20,17 +22,12 @@ from nodewise.measure import agent, devices
 from nodewise.measure.block_job import BlockJob
 
 
-class Here(SshHosts):
-    """Hosts that all are this machine."""
-
-    def prefixed(self, rank, words):
-        return words
-
-
 @pytest.fixture
 def hosts():
+    """Return hosts that all are this machine."""
     named = [{"host": name, "address": "127.0.0.1"} for name in ("gpu1", "gpu2", "gpu10")]
-    here = Here(3, Ssh(hosts=named, python=sys.executable))
+    here = SshHosts(3, Ssh(hosts=named, python=sys.executable))
+    here.prefixed = lambda rank, words: words
     with here.open():
         yield here
 
@@ -62,9 +59,48 @@ def test_a_port_that_is_taken_is_the_reason_of_a_refusal(hosts, worker):
     assert told["text"].endswith(" is taken; cluster.ports sets others")
 
 
-def test_a_host_that_says_nothing_does_not_answer(worker, monkeypatch):
-    monkeypatch.setattr(cluster_hosts, "START_WITHIN_S", 0.0)
-    assert user_error(worker.begin) == "node1: does not answer"
+@pytest.mark.parametrize("said", ["", "echo Welcome! && "])
+def test_a_host_that_says_nothing_of_its_agent_does_not_answer(hosts, monkeypatch, tmp_path, said):
+    monkeypatch.setattr(cluster_hosts, "START_WITHIN_S", 0.5)
+    hosts.prefixed = lambda rank, words: ["sh", "-c", f"{said}exec sleep 60"]
+    started = HostWorker(hosts, 0, tmp_path / "log", {}, {})
+    assert user_error(started.begin) == "node1: does not answer"
+    started.close()
+
+
+def test_connections_that_a_previous_cell_closed_take_no_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        with socket.create_connection((host, port)):
+            server.accept()[0].close()
+    agent._check_address([f"{host}:{port}"], 0)
+
+
+def test_a_folder_and_a_file_below_home_are_found(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    settings = Ssh(hosts=["gpu1"], folder="~/my project", config="~/.ssh/other")
+    *client, there = SshHosts(1, settings).prefixed(0, ["true"])
+    assert "/home/me/.ssh/other" in client
+    assert there == "cd 'my project' && true; exit"
+
+
+SCONTROL = """\
+JobId=7 ArrayJobId=7 JobState=RUNNING EndTime=2099-01-01T00:00:00 NodeList=n1
+JobId=8 ArrayJobId=7 JobState=PENDING EndTime=Unknown NodeList=(null)
+NodeName=n1 Arch=x86_64 NodeAddr=10.0.0.1 State=MIXED
+"""
+
+
+def test_a_job_that_has_the_number_of_its_array_is_not_taken_for_another(monkeypatch):
+    def run(command, env, **_):
+        assert env["SLURM_TIME_FORMAT"] == "standard"  # whatever the user prefers
+        return subprocess.CompletedProcess(command, 0, SCONTROL)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    allocation = Slurm().take(1)
+    with allocation.open():
+        assert allocation.names(0) == {"n1", "10.0.0.1"}
 
 
 def test_files_are_copied_before_the_time_of_a_job_begins(hosts, monkeypatch, tmp_path):

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import psutil
-import pytest
 
 import projects
 from nodewise.cluster import leftovers
@@ -31,12 +30,7 @@ WAITING = "another cell is being measured on this machine; waiting for it ("
 
 
 def start(*arguments, command=COMMAND):
-    return subprocess.Popen(
-        [*command, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    return projects.start(Path.cwd(), *command, *arguments)
 
 
 def waited(process):
@@ -98,24 +92,16 @@ input()
 """
 
 
-@pytest.fixture
-def claimed(tmp_path, monkeypatch):
-    """Start a process that claims a folder in tmp_path; yield the process and the folder."""
+def test_only_a_folder_whose_process_was_killed_is_removed(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     pipe, environment = subprocess.PIPE, os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", CLAIM], stdin=pipe, stdout=pipe, text=True, env=environment
     ) as owner:
-        yield owner, Path(owner.stdout.readline().strip())
+        folder = Path(owner.stdout.readline().strip())
+        (tmp_path / "pymp-other").mkdir()  # of another program
+        leftovers.remove_unclaimed()
+        assert folder.is_dir()
         owner.kill()
-
-
-def test_only_a_folder_whose_process_was_killed_is_removed(tmp_path, claimed):
-    owner, folder = claimed
-    (tmp_path / "pymp-other").mkdir()  # of another program
-    leftovers.remove_unclaimed()
-    assert folder.is_dir()
-    owner.kill()
-    owner.wait()
     leftovers.remove_unclaimed()
     assert [path.name for path in tmp_path.iterdir()] == ["pymp-other"]

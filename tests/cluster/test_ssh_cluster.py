@@ -30,12 +30,7 @@ PREFIX = ssh_hosts.prefix("nw")
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
     """Return the client configuration for three hosts; two and three are reached through one."""
-    folder = tmp_path_factory.mktemp("ssh")
-    with (
-        ssh_hosts.network(3, PREFIX) as namespaces,
-        ssh_hosts.gateway(namespaces[0]),
-        ssh_hosts.daemons(folder, namespaces) as client,
-    ):
+    with ssh_hosts.daemons(tmp_path_factory.mktemp("ssh")) as (client, _):
         yield client
 
 

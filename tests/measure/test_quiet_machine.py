@@ -44,14 +44,7 @@ def test_each_gate_names_what_failed_it(changes, said):
     assert reason.startswith(said)
 
 
-class Idle:
-    """A cluster that limits no node."""
-
-    remote = False
-    shares = ()
-
-    def usage(self):
-        return []
+IDLE = SimpleNamespace(remote=False, shares=(), usage=list)  # a cluster that limits no node
 
 
 def watched(monkeypatch, **spent):
@@ -64,13 +57,13 @@ def watched(monkeypatch, **spent):
     monkeypatch.setattr(quiet_machine, "reference_us", lambda: 5500)
     monkeypatch.setattr("nodewise.cluster.cgroup.cores", lambda: 2.0)
     monkeypatch.setattr("psutil.cpu_count", lambda: 64)
-    return quiet_machine.Watch(Idle()).conditions().outside
+    return quiet_machine.Watch(IDLE).conditions().outside
 
 
 def test_foreign_load_is_judged_by_the_cores_that_a_container_has(monkeypatch):
     assert watched(monkeypatch, busy_s=10.0) == ["other processes used 50 % of the cores' time"]
     assert watched(monkeypatch, busy_s=10.0, own_s=9.0) == []
-    monkeypatch.setattr(Idle, "remote", True)  # the nodes are other machines
+    monkeypatch.setattr(IDLE, "remote", True)  # the nodes are other machines
     assert watched(monkeypatch, busy_s=10.0) == []
 
 

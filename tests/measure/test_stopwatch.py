@@ -1,18 +1,23 @@
-"""Every step is timed, and bytes, CPU time and wall time count for the steps that caused them."""
+"""What a worker reports: the time, bytes and CPU time of its steps, and scores on test examples."""
 
 import contextlib
 import itertools
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from nodewise.measure import stopwatch
+from kinds.plain import stateful
+from nodewise.data import Dataset
+from nodewise.measure import combine, stopwatch, worker
 from nodewise.measure.stopwatch import Stopwatch
 from nodewise.measure.traffic import Traffic
-from nodewise.strategies import api
+from nodewise.models.training import Recipe
+from nodewise.strategies import STRATEGIES, api
 
 STEPS, SENT_PER_STEP = 3, 5_000
 
@@ -49,14 +54,10 @@ def stream():
     return itertools.repeat((tf.zeros([8, 4]), tf.zeros(8)))
 
 
-def ignore(message):
-    pass
-
-
 def test_bytes_still_queued_when_the_last_step_returns_count_and_those_of_a_pause_do_not():
     with connection() as wire:
         late = Late(wire)
-        watch = Stopwatch(late, ignore, 2 * STEPS)
+        watch = Stopwatch(late, [].append, 2 * STEPS)
         watch.start()
         watch.train(stream(), STEPS)
         with watch.pause():
@@ -98,7 +99,7 @@ def test_a_worker_that_looks_late_counts_just_the_bytes_of_its_steps(monkeypatch
     def work(rank):
         me.rank = rank
         strategy = Hasty(meeting, received, 1 - rank)
-        watch = Stopwatch(strategy, ignore, STEPS)
+        watch = Stopwatch(strategy, [].append, STEPS)
         watch.start()
         watch.train(stream(), STEPS)
         watch.stop()
@@ -106,11 +107,8 @@ def test_a_worker_that_looks_late_counts_just_the_bytes_of_its_steps(monkeypatch
         strategy.step(None)
 
     monkeypatch.setattr(stopwatch, "traffic", traffic)
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, range(2)))
     assert counted == dict.fromkeys(range(2), STEPS * SENT_PER_STEP)
 
 
@@ -134,3 +132,16 @@ def test_steps_trained_at_once_are_counted_one_by_one():
     (first,) = sent
     assert first["event"] == "first_step"
     assert first["at"] == pytest.approx(before - 40, abs=20)  # the second step ended 40 s later
+
+
+def test_a_model_with_states_is_evaluated_in_batches_of_its_size():
+    trained = STRATEGIES["single"].worker().Strategy(api.Job(0, 1, 4, 1, lambda: stateful(4)))
+    test = np.ones((10, 5, 3), np.float32), np.ones((10, 1), np.float32)
+    found = worker._evaluate(trained, Recipe(None), Dataset(None, None, test), 1, 0)
+    assert found["examples"] == 8 and found["logs"]["loss"] > 0
+
+
+@pytest.mark.parametrize("named", [{"acc": 0.5}, {"binary_accuracy": 0.1, "accuracy": 0.5}])
+def test_the_accuracy_is_the_metric_of_that_name_and_never_a_mean_of_two(named):
+    found = combine._evaluation([{"examples": 3, "logs": named}, {"examples": 0, "logs": {}}])
+    assert (found.examples, found.loss, found.accuracy) == (3, None, 0.5)

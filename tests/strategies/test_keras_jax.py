@@ -2,9 +2,9 @@
 
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, NamedTuple
 
 import pytest
+from training_job import Case
 
 import local_job
 from local_job import failure, results
@@ -12,15 +12,6 @@ from nodewise.core.errors import RefusedError
 from nodewise.strategies import STRATEGIES, declaration
 
 EXAMPLES = 4
-
-
-class Case(NamedTuple):
-    """A model, a name of `built`, and how many workers train it."""
-
-    model: str
-    nodes: int = 1
-    strategy: str = "keras_jax"
-    options: dict[str, Any] = {}  # noqa: RUF012
 
 
 def built(kind):
@@ -76,9 +67,8 @@ def train(rank, addresses, _, *, case, out):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("jax")
-    cases = {"own": Case("own", 3), "unequal": Case("unequal", 2)} | {
-        kind: Case(kind) for kind in ("layer", "random", "text", "train_step")
-    }
+    nodes = {"own": 3, "unequal": 2, "layer": 1, "random": 1, "text": 1, "train_step": 1}
+    cases = {kind: Case("keras_jax", count, kind) for kind, count in nodes.items()}
     run_job(local_job.train_cases, out, cases, train, backend="jax")
     return out
 

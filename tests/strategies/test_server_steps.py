@@ -12,6 +12,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.slow]
 
 STEPS = 20
 UNEQUAL = [0.002, 0.002, 0.06]
+TENSORFLOWS = {"strategy": "parameter_server", "nodes": 3, "options": {"servers": 2}}
 
 
 def total(workers, name="staleness"):
@@ -27,14 +28,8 @@ CLOCKED = {
     "soft, uneven": {"nodes": 4, "options": {"updates": 3}, "steps": 5},
     "scaled": {"nodes": 3, "options": {"scale_by_staleness": True}},
     "soft, scaled": {"nodes": 3, "options": {"updates": 2, "scale_by_staleness": True}},
-    "tensorflow": {
-        **{"strategy": "parameter_server", "nodes": 3, "options": {"servers": 2}},
-        "sleep_s": [0.0, 0.0, 0.05],
-    },
-    "tensorflow, wide": {
-        **{"strategy": "parameter_server", "nodes": 3, "options": {"servers": 2}},
-        **{"model": "wide", "optimizer": "adam"},
-    },
+    "tensorflow": TENSORFLOWS | {"sleep_s": [0.0, 0.0, 0.05]},
+    "tensorflow, wide": TENSORFLOWS | {"model": "wide", "optimizer": "adam"},
 }
 
 

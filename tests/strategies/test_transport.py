@@ -53,18 +53,31 @@ def test_all_workers_get_the_same_sum(workers, entries):
         np.testing.assert_array_equal(one, sums[0])
 
 
-@pytest.mark.parametrize(
-    "miss", [lambda peers: peers.receive(1), lambda peers: peers.total(np.zeros(3, np.float32))]
-)
-def test_a_peer_that_is_gone_is_an_error(miss):
-    def work(peers):
-        if peers.rank == 1:
-            peers._sockets[0].close()
-            return None
-        return miss(peers)
+def leave(peer):
+    peer.close()
 
-    with pytest.raises(ConnectionError):
-        everywhere(2, work)
+
+def announce(peer):
+    peer.sendall(struct.pack(">Q", 2**40))
+
+
+TOO_LONG = "1,099,511,627,776 bytes"
+
+
+@pytest.mark.parametrize(
+    ("does", "receive", "said"),
+    [
+        (leave, lambda peers: peers.receive(1), None),
+        (leave, lambda peers: peers.total(np.zeros(3, np.float32)), None),
+        (announce, lambda peers: peers.receive(1), TOO_LONG),
+        (announce, lambda peers: peers.receive(1, SHORT - 1), TOO_LONG),
+        (announce, lambda peers: peers.receive_array(1, 3), TOO_LONG),
+    ],
+)
+def test_a_peer_that_is_gone_or_announces_too_much_is_an_error(does, receive, said):
+    """A message that is too long is refused before memory is allocated."""
+    with pytest.raises(ConnectionError, match=said):
+        everywhere(2, lambda peers: does(peers._sockets[0]) if peers.rank else receive(peers))
 
 
 OURS = "ours"
@@ -102,25 +115,6 @@ def test_connections_of_another_job_are_not_taken_and_a_wrong_rank_is_an_error(r
     (error,) = errors_after(*STRANGERS, hello(OURS, rank))
     assert isinstance(error, ConnectionError)
     assert f"rank {rank}" in str(error)
-
-
-@pytest.mark.parametrize(
-    "receive",
-    [
-        lambda peers: peers.receive(1),
-        lambda peers: peers.receive(1, SHORT - 1),
-        lambda peers: peers.receive_array(1, 3),
-    ],
-)
-def test_a_message_that_is_too_long_is_refused_before_memory_is_allocated(receive):
-    def work(peers):
-        if peers.rank == 1:
-            peers._sockets[0].sendall(struct.pack(">Q", 2**40))
-            return None
-        return receive(peers)
-
-    with pytest.raises(ConnectionError, match="1,099,511,627,776 bytes"):
-        everywhere(2, work)
 
 
 def test_a_port_stays_reserved_until_this_process_listens_on_it():

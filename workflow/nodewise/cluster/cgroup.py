@@ -110,8 +110,7 @@ def find_base() -> Path:
     Raises:
         OSError: there is none; the message says why.
     """
-    tree = find_hierarchy()
-    if tree is None:
+    if (tree := find_hierarchy()) is None:
         raise OSError("no CPU cgroup is mounted here")
     reasons = []
     for base in tree.groups:
@@ -137,8 +136,7 @@ def _try_groups(base: Path) -> None:
         if not any((probe / name).exists() for name in ("cpu.max", "cpu.cfs_quota_us")):
             raise OSError("no CPU controller for the groups in it")
         # writing 0 moves the writing process itself
-        code = error_in_child(lambda: (probe / "cgroup.procs").write_text("0"))
-        if code:
+        if code := error_in_child(lambda: (probe / "cgroup.procs").write_text("0")):
             raise OSError(f"no process may be moved there: {os.strerror(code)}")
     finally:
         _remove(probe)

@@ -45,14 +45,12 @@ class Emulated(api.Cluster):
             self._limiter = CpuGroups(base, self._nodes)
         self._has_links = namespace.enter_network()
         if self._has_links:
-            latency = self._settings.link.latency_ms
+            link, inside = self._settings.link, self._settings.devices_per_node
             apart = "a namespace per node on one bridge"
-            if self._settings.devices_per_node > 1:
-                inside = self._settings.devices_per_node
+            if inside > 1:
                 apart = f"a namespace per worker, a bridge per {inside} of them, one between these"
-            self.network = f"{apart}, {self._settings.link.rate_mbit:g} Mbit/s" + (
-                f", {latency:g} ms" if latency else ""
-            )
+            latency = f", {link.latency_ms:g} ms" if link.latency_ms else ""
+            self.network = f"{apart}, {link.rate_mbit:g} Mbit/s{latency}"
         else:
             self.network = namespace.NO_EMULATION
             self._ports = namespace.free_ports(self._nodes)

@@ -146,16 +146,19 @@ class HostWorker(Worker):
         Raises:
             RefusedError: the agent could not be started.
         """
-        assert self._client.stdout  # noqa: S101
-        label = self._hosts.label(self.rank)
-        if not wait([self._client.stdout.fileno()], START_WITHIN_S):
-            raise RefusedError(f"{label}: does not answer")
-        if not any(line == GREETING for line in self._client.stdout):
+        stdout, label = self._client.stdout, self._hosts.label(self.rank)
+        assert stdout  # noqa: S101
+        deadline, line = time.monotonic() + START_WITHIN_S, b""
+        while line != GREETING:
+            if not wait([stdout.fileno()], deadline - time.monotonic()):
+                raise RefusedError(f"{label}: does not answer")
+            if line := stdout.readline():
+                continue
             code = self._client.wait()
+            reason = self._hosts.end_of(code, self.log_tail)
             if code in _NO_COMMAND:
-                reason = f"{label}: has no {self._hosts.python}; run there: {self._hosts.setup}"
-                raise RefusedError(reason)
-            raise RefusedError(f"{label}: {self._hosts.end_of(code, self.log_tail)}")
+                reason = f"has no {self._hosts.python}; run there: {self._hosts.setup}"
+            raise RefusedError(f"{label}: {reason}")
         return receive(self.connection)
 
     def begin(self) -> None:

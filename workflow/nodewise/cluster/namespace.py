@@ -66,8 +66,8 @@ def enter_private_network() -> None:
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         raise RuntimeError("a process with several threads cannot change its namespaces")
     try:
-        code = error_in_child(_enter)  # tried in a child: if it fails halfway, it cannot be undone
-        if code:
+        # tried in a child: if it fails halfway, it cannot be undone
+        if code := error_in_child(_enter):
             raise OSError(code, os.strerror(code))
         _enter()
     except OSError as error:

@@ -30,21 +30,17 @@ class Allocation(Hosts):
                 because the cell can be measured in another allocation.
             RefusedError: the allocation has too few nodes.
         """
-        self._addresses, wanted = self._nodes(), math.ceil(self.size / self.per_host)
-        names = list(self._addresses)
-        if wanted > len(names):
-            reason = f"{wanted} nodes need as many in the allocation, not {len(names)}"
+        nodes, wanted = self._nodes(), math.ceil(self.size / self.per_host)
+        if wanted > len(nodes):
+            reason = f"{wanted} nodes need as many in the allocation, not {len(nodes)}"
             raise RefusedError(reason, f"salloc --nodes={wanted}")
-        self._hosts = [names[rank // self.per_host] for rank in range(self.size)]
+        self._names = [list(nodes)[rank // self.per_host] for rank in range(self.size)]
+        self._hosts = [nodes[name] for name in self._names]
         try:
             yield
         except (WorkerError, RefusedError):
             self._nodes()  # raises if the allocation has ended, which is then the cause
             raise
-
-    def addresses(self) -> list[str]:
-        hosts = [self._addresses[name] for name in self._hosts]
-        return [f"{host}:{port}" for port, host in enumerate(hosts, self._first_port)]
 
     def _nodes(self) -> dict[str, str]:
         """Return the NodeAddr of each node of the allocation, by its name.
@@ -59,7 +55,9 @@ class Allocation(Hosts):
                 f"salloc --nodes={self.size} COMMAND, or sbatch profiles/slurm/study.sh CONFIG"
             )
         shown = _scontrol("--oneliner", "show", "job", job)
-        facts: dict[str, str] = dict(re.findall(r" (JobState|EndTime|NodeList)=(\S+)", shown))
+        # of an array, Slurm shows all jobs if one has the number of the array
+        own, *_ = re.findall(rf"^JobId={job} .*", shown, re.MULTILINE) or [shown]
+        facts: dict[str, str] = dict(re.findall(r" (JobState|EndTime|NodeList)=(\S+)", own))
         state, ends = facts["JobState"], facts["EndTime"]
         # Slurm may end a job up to half a minute after its time limit
         if ends != "Unknown" and datetime.fromisoformat(ends) < datetime.now():
@@ -76,14 +74,14 @@ class Allocation(Hosts):
         return f"node{rank // self.per_host + 1}"
 
     def names(self, rank: int) -> set[str]:
-        return {self._hosts[rank], self._addresses[self._hosts[rank]]}
+        return {self._names[rank], self._hosts[rank]}
 
     def prefixed(self, rank: int, words: Sequence[str]) -> list[str]:
         """Return the command of a job step with one task and all resources of the job on the node.
 
         Steps may overlap, because those of the previous cell may still be ending.
         """
-        step = ["--nodes=1", "--ntasks=1", f"--nodelist={self._hosts[rank]}", "--overlap"]
+        step = ["--nodes=1", "--ntasks=1", f"--nodelist={self._names[rank]}", "--overlap"]
         step += ["--mem=0", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0"]
         return ["srun", *step, *words]
 
@@ -98,8 +96,9 @@ def _scontrol(*arguments: str) -> str:
     Raises:
         UserError: scontrol is missing or failed.
     """
+    command, environment = ["scontrol", *arguments], os.environ | {"SLURM_TIME_FORMAT": "standard"}
     try:
-        done = subprocess.run(["scontrol", *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise UserError("cluster: kind slurm needs Slurm's commands (slurm-client)") from None
     if done.returncode:

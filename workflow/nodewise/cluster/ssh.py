@@ -28,8 +28,9 @@ class SshHosts(Hosts):
 
     def __init__(self, size: int, settings: Ssh) -> None:
         super().__init__(size, settings)
-        self._settings = settings
-        there, python = shlex.quote(settings.folder), f"python{versions()['Python']}"
+        # commands on a host begin in the home folder
+        self._settings, self._folder = settings, settings.folder.removeprefix("~/")
+        there, python = shlex.quote(self._folder), f"python{versions()['Python']}"
         self.setup = f"cd {there} && rm -rf .venv && make setup PYTHON={python}"
 
     @contextmanager
@@ -52,7 +53,7 @@ class SshHosts(Hosts):
     def prefixed(self, rank: int, words: Sequence[str]) -> list[str]:
         """Return the SSH command. The part that the remote shell reads contains no host name."""
         # the shell stays, so that exit code 255 is always that of SSH itself
-        there = f"cd {shlex.quote(self._settings.folder)} && {shlex.join(words)}; exit"
+        there = f"cd {shlex.quote(self._folder)} && {shlex.join(words)}; exit"
         return [*self._client(), "--", self._host(rank).host, there]
 
     def end_of(self, code: int, output: list[str]) -> str:
@@ -61,7 +62,7 @@ class SshHosts(Hosts):
 
     def _client(self) -> list[str]:
         config = self._settings.config
-        return ["ssh", *(("-F", str(config)) if config else ()), *_OPTIONS]
+        return ["ssh", *(("-F", str(config.expanduser())) if config else ()), *_OPTIONS]
 
     def _address(self, rank: int) -> str:
         """Return the name or address by which the other hosts reach the host of `rank`.
@@ -88,9 +89,10 @@ class SshHosts(Hosts):
         outside = [name for name in sent if Path(name).is_absolute() or ".." in Path(name).parts]
         if outside:
             raise RefusedError(f"{Path(outside[0]).name}: only files of the project are copied")
-        command = ["rsync", "-aRz", "--secluded-args", "--exclude=__pycache__", "--timeout=120"]
-        host, folder = self._host(rank).host, self._settings.folder
-        command += ["-e", shlex.join(self._client()), "--", *sent, f"{host}:{folder}/"]
+        # -s is --secluded-args, which rsync before 3.2.4 calls --protect-args
+        command = ["rsync", "-aRzs", "--exclude=__pycache__", "--timeout=120"]
+        there = f"{self._host(rank).host}:{self._folder}/"
+        command += ["-e", shlex.join(self._client()), "--", *sent, there]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         except FileNotFoundError:

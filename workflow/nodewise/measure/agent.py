@@ -94,8 +94,7 @@ def _pass_on(worker: int, to_worker: Connection, launcher: Connection, answers: 
 
 def _end_of(worker: int) -> Message:
     """Return the failure of a worker that ended without giving a reason."""
-    _, status = os.waitpid(worker, 0)
-    text = ending(os.waitstatus_to_exitcode(status))
+    text = ending(os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]))
     return {"text": text, "peer": False, "refused": False}
 
 
@@ -150,6 +149,7 @@ def _check_address(addresses: list[str], rank: int) -> None:
     if host.startswith("127.") and len({parsed(address)[0] for address in addresses}) > 1:
         raise RefusedError(f"its own name means {host} to it, which the others cannot reach")
     with socket.socket() as test:
+        test.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
         try:
             test.bind(("", port))
         except OSError:

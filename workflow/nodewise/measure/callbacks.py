@@ -105,7 +105,8 @@ class Callbacks:
         total = sum(weight for _, weight in shared)
         return {
             name: sum(logs[name] * weight for logs, weight in shared) / total
-            for name in shared[0][0]
+            for first, _ in shared[:1]
+            for name in first
         }
 
     def _user_errors(self) -> AbstractContextManager[None]:

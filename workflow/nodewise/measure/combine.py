@@ -18,10 +18,8 @@ from nodewise.results.record import (
 
 # Keras' names of accuracy, which depend on the kind of labels
 _ACCURACIES = (
-    "accuracy",
-    "sparse_categorical_accuracy",
-    "categorical_accuracy",
-    "binary_accuracy",
+    *("accuracy", "acc"),
+    *("sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy"),
 )
 
 
@@ -100,14 +98,15 @@ def _evaluation(parts: list[dict[str, Any]]) -> Evaluation | None:
 def _scores(of_workers: list[tuple[dict[str, float], int]]) -> tuple[float | None, float | None]:
     """Return the mean loss and accuracy of workers, given their logs and weights.
 
-    Each is None if no worker has it. For example, only the last stage of a model has a loss.
+    Each is None if no worker has it. For example, only the last stage of a model has a loss. If a
+    model has several metrics of accuracy, the first of _ACCURACIES counts.
     """
 
     def mean(names: tuple[str, ...]) -> float | None:
-        found = [
-            (logs[name], weight) for logs, weight in of_workers for name in names if name in logs
-        ]
-        total = sum(weight for _, weight in found)
-        return sum(value * weight for value, weight in found) / total if total else None
+        for name in names:
+            found = [(logs[name], weight) for logs, weight in of_workers if name in logs]
+            if total := sum(weight for _, weight in found):
+                return float(sum(value * weight for value, weight in found) / total)
+        return None
 
     return mean(("loss",)), mean(_ACCURACIES)

@@ -41,12 +41,8 @@ class Watch:
         )
         if self._cluster.remote:  # this machine says nothing about the nodes
             return seen
-        failed = quiet_thresholds.failed(
-            seen,
-            self._cluster.shares,
-            cores=cgroup.cores(),
-            host_cores=psutil.cpu_count() or 1,
-        )
+        shares, cores, host_cores = self._cluster.shares, cgroup.cores(), psutil.cpu_count() or 1
+        failed = quiet_thresholds.failed(seen, shares, cores=cores, host_cores=host_cores)
         return seen.model_copy(update={"outside": failed})
 
 

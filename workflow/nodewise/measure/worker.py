@@ -13,6 +13,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
@@ -34,7 +35,7 @@ from nodewise.measure.task import Task
 from nodewise.models import fit_options
 from nodewise.models.training import Recipe, recipe_of
 from nodewise.strategies import STRATEGIES
-from nodewise.strategies.api import Job, NotTimedError, Strategy
+from nodewise.strategies.api import Job, NotTimedError, Strategy, stateful
 
 EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
@@ -212,8 +213,11 @@ def _evaluate(
     strategy: Strategy, recipe: Recipe, data: Dataset, workers: int, rank: int
 ) -> dict[str, Any]:
     """Evaluate the worker's part of the test examples. The parts of all workers are disjoint."""
-    rows = np.array_split(np.arange(data.test_examples), workers)[rank]
-    batches = evaluation_batches(data, recipe, rows, EVALUATION_BATCH)
+    rows, size = np.array_split(np.arange(data.test_examples), workers)[rank], EVALUATION_BATCH
+    for layer in stateful(strategy.model)[:1]:  # it takes whole batches of one size only
+        size = tf.nest.flatten(layer.states)[0].shape[0]
+        rows = rows[: len(rows) // size * size]
+    batches = evaluation_batches(data, recipe, rows, size)
     logs = strategy.evaluate(batches) if len(rows) else {}
     return {"examples": len(rows), "logs": logs}
 

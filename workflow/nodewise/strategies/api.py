@@ -199,8 +199,7 @@ class Strategy(ABC):
 
     def device(self) -> str:
         """Return the name of the device that this worker computes with."""
-        gpus = tf.config.get_visible_devices("GPU")
-        if gpus:
+        if gpus := tf.config.get_visible_devices("GPU"):
             details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
             return ", ".join(one.get("device_name") or "GPU" for one in details)
         threads = tf.config.threading.get_intra_op_parallelism_threads()

@@ -102,8 +102,7 @@ class Server:
 
     def _take(self, worker: int, gradient: Flat) -> None:
         staleness = self._ledger.pushed(worker)
-        update = self._gathering.add(gradient, staleness)
-        if update is not None:
+        if update := self._gathering.add(gradient, staleness):
             self._part.apply(*update)
             self._ledger.version += 1
         if self._ledger.must_wait(worker):

@@ -43,7 +43,7 @@ class Part:
         self.longest = longest(model)
         if parts > 1:
             check_optimizer(self._optimizer, model.trainable_variables)
-        self._variables = _pieces(model.trainable_variables, number, parts)
+        self._variables = _pieces(model, number, parts)
         # the same learning rate or schedule, multiplied by the factor of each update
         self._rates, self._factor = job.build().optimizer, tf.Variable(1.0)
         self._optimizer.learning_rate = lambda: self._rates.learning_rate * self._factor
@@ -101,12 +101,13 @@ def longest(model: keras.Model) -> int:
     return SHORT + 8 * 4 * weights  # no optimizer keeps more than seven numbers per weight
 
 
-def _pieces(variables: list[keras.Variable], number: int, parts: int) -> list[keras.Variable]:
+def _pieces(model: keras.Model, number: int, parts: int) -> list[keras.Variable]:
     """Return the variables of one part: whole ones as they are, and flat pieces of others."""
+    variables, optimizer = model.trainable_variables, model.optimizer
     flat = np.concatenate([variable.numpy().ravel() for variable in variables])
-    ends = np.cumsum([len(part) for part in np.array_split(flat, parts)])
-    stop = int(ends[number])
-    start = int(ends[number - 1]) if number else 0
+    start, stop = np.cumsum([0, *map(len, np.array_split(flat, parts))])[number : number + 2]
+    key = optimizer._var_key  # noqa: SLF001 (there is no public way to exclude pieces, too)
+    excluded = getattr(optimizer, "_exclude_from_weight_decay", set[str]())
     pieces, offset = [], 0
     for variable in variables:
         size = int(np.prod(variable.shape))
@@ -115,5 +116,7 @@ def _pieces(variables: list[keras.Variable], number: int, parts: int) -> list[ke
             pieces.append(variable)
         elif low < high:
             pieces.append(keras.Variable(flat[low:high], name=variable.name))
+            if key(variable) in excluded:
+                excluded.add(key(pieces[-1]))
         offset += size
     return pieces

@@ -78,8 +78,7 @@ class Coordinator:
             self._feed.fail(error)
 
     def _train(self) -> None:
-        x, y = self._feed.take()
-        loss, outputs, staleness = self._strategy.run(self._replica_step, args=(x, y))
+        loss, outputs, staleness = self._strategy.run(self._replica_step, args=self._feed.take())
         with tf.control_dependencies([loss, staleness]):
             self._feed.finish(loss, outputs, staleness)
 
