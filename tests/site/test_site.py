@@ -285,9 +285,7 @@ def test_no_link_and_no_anchor_is_broken_and_no_page_loads_anything_from_another
                 broken[path].append(address.geturl())
     assert dict(broken) == {}
     for style in site.rglob("*.css"):
-        addresses = re.findall(
-            r"url\(([^)]*)\)|@import\s+([^;]+)", style.read_text(encoding="utf-8")
-        )
+        addresses = re.findall(r"url\(([^)]*)\)|@import\s+([^;]+)", style.read_text("utf-8"))
         assert not [a for pair in addresses for a in pair if "//" in a and "data:" not in a], style
 
 

@@ -71,9 +71,8 @@ IMPORTED = {"build_tables": LAYERS, "fit_overhead": LAYERS, "build_site": REPORT
 
 def test_a_step_runs_again_if_a_line_changes_in_any_layer_that_it_imports(project, tmp_path):
     copy = shutil.copytree(project, tmp_path / "project", symlinks=True)
-    files = {
-        layer: f"workflow/nodewise/{layer}/__init__.py" for layer in (*REPORT, "measure", "cli")
-    }
+    layers = (*REPORT, "measure", "cli")
+    files = {layer: f"workflow/nodewise/{layer}/__init__.py" for layer in layers}
     for path in files.values():
         with (copy / path).open("a") as file:
             file.write("# edited\n")

@@ -91,9 +91,8 @@ def edit(path: Path, line: str = "# edited") -> None:
 
 
 def test_every_cell_has_its_record_and_is_on_the_site(finished):
-    records = {
-        cell: read_record(finished / f"results/small/records/{cell}.json") for cell in ALL_CELLS
-    }
+    folder = finished / "results/small/records"
+    records = {cell: read_record(folder / f"{cell}.json") for cell in ALL_CELLS}
     for cell in STEPS_CELLS:
         assert records[cell].status == "ok", records[cell].failure
         assert all(len(worker.step_us) == 4 for worker in records[cell].result.workers)
@@ -241,9 +240,8 @@ def waiting(tmp_path):
     project = projects.copy(tmp_path / "project")
     data = project / "data/templates/own_data.py"
     data.write_text(data.read_text() + WAITING)
-    write_study(
-        project, STUDY | {"experiments": {"impossible": STUDY["experiments"]["impossible"]}}
-    )
+    impossible = {"impossible": STUDY["experiments"]["impossible"]}
+    write_study(project, STUDY | {"experiments": impossible})
     run = start_snakemake(project, f"results/small/records/{IMPOSSIBLE}.json")
     wait_until((project / "loading").is_file, 60, run)
     yield project, run

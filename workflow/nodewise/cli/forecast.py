@@ -39,7 +39,7 @@ def forecast_nodes(
     batches: options.Batches = None,
     parameters: options.Parameters = None,
     payload: options.Payload = None,
-    precision: options.Precision = "fp32",
+    precision: options.Precision = None,
     strategy: Annotated[str | None, Option(help="A strategy of this project.")] = None,
     nodes: options.NodeNumbers = "1-16",
     examples: options.EpochExamples = None,
@@ -95,14 +95,12 @@ def forecast_nodes(
         prediction.print_values(forecast_cases(cases), "case", as_json=as_json)
         return
     counts = parse_nodes(nodes)
-    training = forecast.with_options(
-        _measured(context.params),
-        parameters=parameters,
-        payload=payload,
-        precision=precision,
-        hidden=None if strategy is None else hidden_share(strategy),
-    )
+    sizes: dict[str, Any] = {"parameters": parameters, "payload": payload, "precision": precision}
+    hidden = None if strategy is None else hidden_share(strategy)
+    training = forecast.with_options(_measured(context.params), hidden=hidden, **sizes)
     job = prediction.job_of(context.params).with_examples(examples)
+    if job.steps and examples:
+        raise UserError("--examples: has no effect, as the target says how many are needed")
     asked: dict[str, Any] = {"global_batch": global_batch, "batches": parse_batches(batches)}
     if machines is not None:
         if link or within or between or devices_per_node or price:
@@ -147,6 +145,8 @@ def _measured(asked: Mapping[str, Any]) -> "Training":
     dataset, batch, devices = asked["dataset"], asked["batch"], asked["given_devices"]
     if dataset and not model:
         raise UserError("--dataset: has no effect without --model")
+    if devices and model:
+        raise UserError("--given-devices: has no effect beside --model, which trains on one node")
     if file is not None:
         return read_training(Path(file), devices, batch)
     if model is None:
@@ -188,7 +188,7 @@ def explain_scaling(
     parameters: options.Parameters = None,
     payload: options.Payload = None,
     tensors: Annotated[int | None, Option(min=1, help="Gradients sent one by one.")] = None,
-    precision: options.Precision = "fp32",
+    precision: options.Precision = None,
     link: options.OnlyLink = None,
     within: options.WithinNode = None,
     between: options.BetweenNodes = None,

@@ -70,10 +70,11 @@ class Job:
         """Return the job with its name, for epochs of so many examples; many if it is not known.
 
         Raises:
-            UserError: there are several epochs, but their examples are not known.
+            UserError: there are several epochs or limits, but the examples are not known.
         """
-        if self.epochs != 1 and examples is None:
-            raise UserError("--epochs: needs --examples, the examples of an epoch")
+        asked = {"epochs": self.epochs != 1, "deadline": self.deadline_s, "budget": self.budget}
+        for option in filter(asked.get, () if examples or self.steps else asked):
+            raise UserError(f"--{option}: needs --examples, the examples of an epoch")
         epochs = "epoch" if self.epochs == 1 else f"{self.epochs:,.6g} epochs"
         name = "run" if self.steps else _MANY if examples is None else epochs
         return replace(self, name=name, examples=examples or _MANY_EXAMPLES)

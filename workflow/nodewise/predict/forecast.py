@@ -22,6 +22,7 @@ from nodewise.results.importers import read_rows
 from nodewise.results.record import read_record
 from nodewise.results.tables import build_tables
 
+_ADVICE = ("give `forecast --given-devices`, or import it", "give `forecast --batch`, or import it")
 _MOST_DEVICES = 100_000  # of a node, if there is no link between nodes
 _DISTURBED = 0.075  # RMS of the logarithm of 37 committed disturbed step times over undisturbed
 
@@ -57,8 +58,9 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
             ),
         )
     rows = read_rows(path)
-    if "unit" not in rows and "nodes" not in rows:
-        rows = convert([path], {"devices": devices, "batch": batch})
+    if not {"curve", "nodes"} <= set(rows):
+        options = {"devices": None if "nodes" in rows else devices, "batch": batch}
+        rows = convert([path], options, advice=_ADVICE)
     elif batch and not {"batch_per_worker", "global_batch"} & set(rows):
         rows = rows.assign(batch_per_worker=batch)
     curves = measurements(rows, path).curves
@@ -73,6 +75,9 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
     if not points:
         known = ", ".join(f"{one:g}" for one in curve.batches)
         raise UserError(f"{path}: has no batch {chosen:g} per device; it has {known}")
+    if devices is not None and [devices] != (counts := [point.nodes for point in points]):
+        known = ", ".join(map(str, counts))
+        raise UserError(f"--given-devices {devices}: {path} was measured with {known}")
     return Training(
         curve.payload_bytes / 4 if curve.payload_bytes else None,
         batch=chosen if curve.batch_known else None,
@@ -108,6 +113,8 @@ def with_options(
     if parameters and payload:
         raise UserError("--parameters and --payload: give one of them")
     each = named_constant("precision", precision or "fp32")
+    if payload and precision:
+        raise UserError("--precision: has no effect beside --payload, which is in bytes")
     return replace(
         training,
         parameters=payload / 4 if payload else parameters or training.parameters,

@@ -106,7 +106,6 @@ def fit_rings(calibration: Calibration) -> tuple[pd.DataFrame, Fit] | None:
     times = launches.agg(seconds="median", launches="size").reset_index()
     spread = launches.apply(lambda own: np.log(own).std(ddof=1)).to_numpy()
     noise = spread * median_error(times["launches"])
-    at = times["nodes"], 0, times["payload_bytes"], times["seconds"]
-    points = Points.of(*at, noise=noise)
+    points = Points.of(times["nodes"], 0, times["payload_bytes"], times["seconds"], noise=noise)
     law = fit(ConsecutiveAllReduces(), points, draws=0)
     return times.assign(fitted=law.evaluate(points)), law

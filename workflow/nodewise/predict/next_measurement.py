@@ -120,12 +120,8 @@ def best_measurement(
     if regret < _ENOUGH:
         return None
     rows = [
-        {
-            "nodes": int(n),
-            "saved": _saved(int(n), drawn[:, i], losses, noise),
-            "minutes": float(minutes[i]),
-        }
-        for i, n in enumerate(counts)
+        {"nodes": n, "saved": _saved(n, drawn[:, i], losses, noise), "minutes": float(minutes[i])}
+        for i, n in enumerate(counts.astype(int).tolist())
         if n not in known and n <= _FARTHEST * known[-1] and (possible is None or possible[i])
     ]
     worth = [row for row in rows if row["saved"] > _CHANCE * regret]

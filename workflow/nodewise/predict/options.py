@@ -72,6 +72,4 @@ def parse_price(text: str | None) -> tuple[float | None, str]:
     try:
         return float(number), currency.strip()[:20] or "currency"
     except ValueError:
-        raise UserError(
-            f"--price {text[:40]}: must be a number, such as 2.5 or '2.5 EUR'"
-        ) from None
+        raise UserError(f"--price {text[:40]}: must be a number such as 2.5 or '2 EUR'") from None

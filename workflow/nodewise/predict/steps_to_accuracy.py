@@ -310,9 +310,7 @@ def law_of(converges_like: str | None, counts: Counts = ()) -> StepsToAccuracy |
         raise UserError(f"--converges-like {converges_like[:40]}: must be one of {', '.join(laws)}")
     runs = reference_runs()
     if not counts and name not in {*runs.loc[runs["known"], "benchmark"]}:
-        raise UserError(
-            f"--converges-like {converges_like}: gives no level; add --samples-to-target"
-        )
+        raise UserError(f"--converges-like {converges_like}: has no level; add --samples-to-target")
     return law.at_level_of(batch, examples) if counts else law
 
 

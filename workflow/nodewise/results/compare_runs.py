@@ -68,15 +68,15 @@ def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
         high=np.exp(change + wide),
         cell_id=rows["new_cell_id"].fillna(rows["old_cell_id"]),
     )
-    verdicts = [
-        (rows["new_s"].isna(), ONLY_OLD),
-        (rows["old_s"].isna(), ONLY_NEW),
-        (rows["low"].isna(), UNKNOWN),
-        (rows["high"] < 1, FASTER),
-        (rows["low"] > 1, SLOWER),
-    ]
-    conditions, words = zip(*verdicts, strict=True)
-    return typed(rows.assign(verdict=np.select(conditions, words, NO_CHANGE)), CHANGES)
+    verdicts = {
+        ONLY_OLD: rows["new_s"].isna(),
+        ONLY_NEW: rows["old_s"].isna(),
+        UNKNOWN: rows["low"].isna(),
+        FASTER: rows["high"] < 1,
+        SLOWER: rows["low"] > 1,
+    }
+    rows["verdict"] = np.select([*verdicts.values()], [*verdicts], NO_CHANGE)
+    return typed(rows, CHANGES)
 
 
 def read_changes(path: Path) -> pd.DataFrame:

@@ -19,10 +19,13 @@ _MOST_STARS = 3  # more could take hours to match a long name
 _EXACT = 0.01  # of a global batch: some logs say it only by rates that are rounded
 _RATES = ("samples_per_s", "samples_per_s_per_device")  # which are known without a batch
 _NEEDED = {
-    ("nodes",): "on how many devices it ran: give --devices, or --name with {devices}",
-    ("batch_per_worker", "global_batch", *_RATES): "the batch: give --batch (per device), "
-    "--global-batch, or --name with {batch}",
+    "on how many devices it ran": {"nodes"},
+    "the batch": {"batch_per_worker", "global_batch", *_RATES},
 }
+_ADVICE = (
+    "give --devices, or --name with {devices}",
+    "give --batch (per device), --global-batch, or --name with {batch}",
+)
 
 
 def check_output(out: Path, paths: Sequence[Path]) -> None:
@@ -47,6 +50,7 @@ def convert(
     name: str | None = None,
     pattern: str | None = None,
     file_format: str | None = None,
+    advice: Sequence[str] = _ADVICE,
 ) -> pd.DataFrame:
     """Return the rows of all files, with columns that `importers.curve_csv` reads.
 
@@ -60,6 +64,7 @@ def convert(
             options. Options precede it.
         pattern: regular expression of the results in a log, in place of a format.
         file_format: format of the files. By default it is recognised.
+        advice: how to give the number of devices, and the batch, where a file does not.
 
     Raises:
         UserError: a file is invalid or contradicts the options, or a value is neither in the file
@@ -76,6 +81,10 @@ def convert(
         given |= {option: value for option, value in options.items() if value is not None}
         if "curve" not in found:  # the folder above those that `name` contains
             found["curve"] = path.absolute().parents[(name or "").count("/")].name or "runs"
+        columns = {*found, *(FIELDS[option][0] for option in given)}
+        for (lacking, any_of), how in zip(_NEEDED.items(), advice, strict=True):
+            if not any_of & columns:
+                raise UserError(f"{path}: does not say {lacking}: {how}")
         tables.append(_with_options(path, found, given))
         notes |= dict.fromkeys(found.attrs.get("notes", ()))
     rows = pd.concat(tables, ignore_index=True)
@@ -95,8 +104,7 @@ def _fields_of_name(path: Path, pattern: str) -> dict[str, Any]:
     if many or not set(fields) <= set(_FIELDS):
         allowed = ", ".join(f"{{{field}}}" for field in _FIELDS)
         raise UserError(
-            f"--name {pattern[:60]}: may hold each of {allowed} once, and at most {_MOST_STARS} "
-            "stars"
+            f"--name {pattern[:60]}: may hold {allowed} once each, and at most {_MOST_STARS} stars"
         )
     for field in fields:
         expression = expression.replace(rf"\{{{field}\}}", f"(?P<{field}>{_FIELDS[field]})")
@@ -125,9 +133,6 @@ def _with_options(path: Path, rows: pd.DataFrame, given: Mapping[str, Any]) -> p
             if abs(read / value - 1) > _EXACT * (name == "global_batch"):
                 raise UserError(f"{path}: {name} is {read:g} in the log, but {option} was given")
         rows[column] = known.fillna(value)
-    for any_of, lacking in _NEEDED.items():
-        if not {*any_of} & set(rows):
-            raise UserError(f"{path}: does not say {lacking}")
     table = check_rows(rows, path)
     batch, nodes, whole = table["batch"], table["nodes"], table["global_batch"]
     for at in table.index[(batch * nodes / whole - 1).abs() > _EXACT]:

@@ -12,7 +12,18 @@ MOST_BYTES = 20_000_000
 MOST_COLUMNS = 1_000
 _HEADER_BYTES = 10_000
 
+# Numbers with decimal commas, unless all may have thousands; and what must be rewritten then.
+_CELL = r'(?<![^;\t\r\n"])[+-]?(?:%s)(?:[eE][+-]?\d+)?(?![^;\t\r\n"])'
+_DECIMALS = re.compile(_CELL % r"(?![1-9]\d{,2}(?:,\d{3})+(?!\d))[\d.]*\d,\d+")
+_LOCAL = re.compile(_CELL % r"(?:[1-9]\d{,2}(?:\.\d{3})+|\d+)(?:,\d+)?")
+
 Lines = list[tuple[int, list[str]]]
+
+
+def decode(content: bytes, errors: str = "replace") -> str:
+    """Decode a text in UTF-8, or in UTF-16 as some programs of Windows write it."""
+    marked = content[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return content.decode("utf-16" if marked else "utf-8-sig", errors)
 
 
 def parse_number(text: str, least: float = 1e-12, most: float = 1e18) -> float:
@@ -32,15 +43,15 @@ def parse_number(text: str, least: float = 1e-12, most: float = 1e18) -> float:
 
 def read_header(path: Path) -> set[str]:
     """Return the column names in the first line of a file, taken as CSV."""
-    start = read_start(path, _HEADER_BYTES).decode("utf-8-sig", errors="replace")
-    return {name.strip(' "') for name in re.split("[,;\t]", _first_line(start))}
+    first = _first_line(decode(read_start(path, _HEADER_BYTES)))
+    return {name.strip(' "') for name in re.split("[,;\t]", first)}
 
 
 def read_table(path: Path, *, ragged: bool = False) -> tuple[list[str], Lines]:
     """Read a CSV file: the names of its columns, and its rows as (line number, values).
 
-    Values may be separated by commas, semicolons or tabs. The line number is that of the last line
-    of the row, as an editor counts lines.
+    Values may be separated by commas, semicolons or tabs. Without separating commas, numbers may
+    have decimal commas. The line number is that of the last line of the row, as in an editor.
 
     Args:
         path: the file.
@@ -51,11 +62,13 @@ def read_table(path: Path, *, ragged: bool = False) -> tuple[list[str], Lines]:
         UserError: the file is not CSV, has too many columns or one twice, or has no rows.
     """
     try:
-        text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")
+        text = decode(read_bytes(path, MOST_BYTES), "strict")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: is not UTF-8 text (byte {error.start + 1})") from None
     delimiter = max(",;\t", key=_first_line(text).count)
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    if delimiter != "," and _DECIMALS.search(text):
+        text = _LOCAL.sub(lambda number: number[0].replace(".", "").replace(",", "."), text)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
     rows = []
     try:
         for line in lines:
@@ -70,12 +83,9 @@ def read_table(path: Path, *, ragged: bool = False) -> tuple[list[str], Lines]:
     while header and not header[-1]:
         header.pop()  # spreadsheets leave empty columns at the end
     if len(header) > MOST_COLUMNS:
-        raise UserError(
-            f"{path}: has {len(header):,} columns, at most {MOST_COLUMNS:,} are allowed"
-        )
-    for name in header:
-        if header.count(name) > 1:
-            raise UserError(f"{path}: row 1: column {name[:40]!r} appears twice")
+        raise UserError(f"{path}: has {len(header):,} columns, more than {MOST_COLUMNS:,}")
+    if twice := [name for name in header if name and header.count(name) > 1]:
+        raise UserError(f"{path}: row 1: column {twice[0][:40]!r} appears twice")
     if not ragged and not rows:
         raise UserError(f"{path}: has no rows below its header")
     for number, values in () if ragged else rows:

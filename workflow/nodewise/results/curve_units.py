@@ -61,8 +61,7 @@ def _parse_rate(unit: str) -> tuple[str, float]:
     per_device = len(others) == 1 and is_per_device(unit) and not steps
     if what in SECONDS or len(times) > 1 or (others and not per_device):
         raise ValueError(
-            f"{unit!r} is not known: must be a rate such as img/s, tokens/min or steps/s, or of "
-            "each device, such as img/s/GPU"
+            f"{unit!r} is not known: must be a rate such as img/s, img/s/GPU, tokens/min or steps/s"
         )
     per_s = 1 / times[0] if times else 1.0
     if steps:

@@ -127,11 +127,6 @@ class Measured(Frozen):
     noise: Seconds | None = None
     repeats: int = Field(default=1, ge=1)
 
-    @property
-    def has_parts(self) -> bool:
-        """Whether a part of the step was measured."""
-        return bool(self.compute_s or self.wait_s or self.communicate_s)
-
 
 class Curve(Frozen):
     """One measured curve. Points are ordered by batch and nodes.
@@ -178,7 +173,8 @@ class Curve(Frozen):
     @property
     def like_published(self) -> bool:
         """Whether no more is known than of published curves: no gradient, and no part of a step."""
-        return self.payload_bytes is None and not any(point.has_parts for point in self.measured)
+        parts = (getattr(point, part) for point in self.measured for part in PARTS)
+        return self.payload_bytes is None and not any(parts)
 
     @property
     def payload(self) -> float:
@@ -401,15 +397,16 @@ def _curve(row: Mapping[Any, Any], points: Sequence[Measured], doubtful: Sequenc
             f"{doubtful[0]}{more}: a global batch is not that of all devices, or machines cannot "
             "hold them"
         )
-    if any(
-        sum(getattr(point, part) or 0.0 for part in PARTS) > _OVERLAP * point.step_time_s
-        for point in points
-    ):
+    sums = [sum(getattr(one, part) or 0.0 for part in PARTS) / one.step_time_s for one in points]
+    if max(sums) > _OVERLAP:
         points = [one.model_copy(update=dict.fromkeys(PARTS)) for one in points]
         notes.append("parts add up to more than the step: not used")
     curve = Curve(name=row["curve"], measured=tuple(points), **known)
-    if wrong := _contradiction(curve):
-        notes.append(f"scaling is {curve.scaling}, but {wrong}: it is taken as unknown")
+    scaling, shared = curve.scaling, curve.global_batch is not None
+    one_batch = 1 < len(curve.nodes) == len(curve.measured)  # on each number of nodes
+    if (shared and scaling == "weak") or (not shared and scaling == "strong" and one_batch):
+        same = f"the global batch is {'' if shared else 'not '}the same at all points"
+        notes.append(f"scaling is {scaling}, but {same}: it is taken as unknown")
         changes["scaling"] = "unknown"
     if curve.like_published:
         notes.append("no payload_bytes given: it goes on as similar published curves did")
@@ -425,16 +422,6 @@ def _curve(row: Mapping[Any, Any], points: Sequence[Measured], doubtful: Sequenc
         changes["cluster"] = None
     notes += _about_nodes(points)
     return curve.model_copy(update={**changes, "notes": tuple(notes)})
-
-
-def _contradiction(curve: Curve) -> str:
-    """Return how the batches of a curve contradict its scaling; empty if they do not."""
-    one_batch = 1 < len(curve.nodes) == len(curve.measured)  # on each number of nodes
-    if curve.scaling == "strong" and one_batch and curve.global_batch is None:
-        return "the global batch is not the same at all points"
-    if curve.scaling == "weak" and curve.global_batch is not None:
-        return "the global batch is the same at all points"
-    return ""
 
 
 def _about_nodes(points: Sequence[Measured]) -> list[str]:

@@ -19,6 +19,7 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes, read_start, read_tree
+from nodewise.results.csv_file import decode
 from nodewise.results.curve_units import PREFIXES
 
 DECLARED = read_tree(Path(__file__).with_name("log_formats.yaml"))
@@ -32,7 +33,7 @@ _START_BYTES = 20_000_000  # where recognition looks: libraries may write much b
 
 _CODES = re.compile(DECLARED["control"]["codes"])
 _RETURN = re.compile(DECLARED["control"]["returns"])
-_THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
+_THOUSANDS = re.compile(r"(?<!^0),(?=\d{3}(?!\d))")  # `0,250` has a decimal comma
 _PREFIX = re.compile(r"[kKMGB](?!\w)")  # of a unit, after a number: `11.5K`
 _NUMBERED = re.compile(r"\w*\d\w*")
 _ANY_NUMBERED = r"(?=\\w*\\d)(\\w++)"  # puts the pattern of such words in their place
@@ -167,7 +168,7 @@ def _columns(path: Path, matches: Sequence[re.Match[str]]) -> dict[str, Any]:
     for found, name, text in groups:
         column, unit = FIELDS[name]
         if text and unit is None:
-            row[column] = COLLECTIVES.get(text, text)
+            row[column] = COLLECTIVES.get(text, text) if name == "collective" else text
         elif text and unit:
             prefix = _PREFIX.match(found.string, found.end(name))
             try:
@@ -193,9 +194,7 @@ def _columns(path: Path, matches: Sequence[re.Match[str]]) -> dict[str, Any]:
 @lru_cache(maxsize=1)  # all formats look at the same start
 def _plain(content: bytes) -> str:
     """Return a log without codes for colours, and a line for each state of a progress bar."""
-    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"  # PowerShell
-    text = _RETURN.sub("\r", content.decode(encoding, errors="replace"))
-    return _CODES.sub("", text).replace("\r", "\n")
+    return _CODES.sub("", _RETURN.sub("\r", decode(content))).replace("\r", "\n")
 
 
 def text_of(path: Path, known: Sequence[str]) -> str:

@@ -177,10 +177,8 @@ class NodeUsage(Frozen):
 
     def __sub__(self, earlier: "NodeUsage") -> "NodeUsage":
         """Return the usage between two readings."""
-        then = earlier.model_dump()
-        return NodeUsage(
-            **{name: max(0, now - then[name]) for name, now in self.model_dump().items()}
-        )
+        now, then = self.model_dump(), earlier.model_dump()
+        return NodeUsage(**{name: max(0, now[name] - then[name]) for name in now})
 
 
 class Conditions(Frozen):
@@ -252,9 +250,7 @@ class Measurement(Frozen):
     def _one_time_per_step(self) -> Self:
         for rank, worker in enumerate(self.workers):
             if worker.rank != rank or len(worker.step_us) != self.steps:
-                raise ValueError(
-                    f"workers[{rank}]: must be of rank {rank}, with {self.steps} steps"
-                )
+                raise ValueError(f"workers[{rank}]: must be rank {rank}, with {self.steps} steps")
         return self
 
     @property

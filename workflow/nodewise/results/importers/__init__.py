@@ -65,9 +65,7 @@ def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
             "`nodewise import --pattern` reads any log"
         )
     if len(names) > 1:
-        raise UserError(
-            f"{path}: may be {' or '.join(names)}; name it with `nodewise import --format`"
-        )
+        raise UserError(f"{path}: may be {' or '.join(names)}; name it with --format")
     return IMPORTERS.find(names[0]).read(path)
 
 

@@ -18,6 +18,7 @@ from nodewise.results.log_format import COLLECTIVES, DECLARED
 ALIASES: Mapping[str, str] = DECLARED["aliases"]
 """Columns of published curves, by which a device is a node of the curve."""
 _VALUE = ("quantity", "value", "unit")
+_OF_MACHINES = ("nodes", "devices_per_host")
 COLUMNS = {*CurveRow.model_fields, *_VALUE, "algorithm", "source_url", "repeat"} - {
     *("unit_value", "publisher", "location", "samples_per_s_per_device")
 }
@@ -64,10 +65,14 @@ class CurveCsv:
         rows = []
         for number, values in lines:
             texts = {name: text for name, text in zip(names, values, strict=False) if text}
-            nodes, inside = texts.get("nodes", ""), texts.get("devices_per_host", "")
-            if of_machines and nodes.isdecimal() and inside.isdecimal():
-                texts |= {"hosts": nodes, "nodes": f"{int(nodes) * int(inside)}"}
-            rows.append(_row(texts, f"{path}: row {number}"))
+            place = f"{path}: row {number}"
+            if of_machines:
+                try:
+                    machines, inside = (parse_number(texts.get(name, "")) for name in _OF_MACHINES)
+                except ValueError as error:
+                    raise UserError(f"{place}, nodes and devices_per_node: {error}") from None
+                texts |= {"hosts": texts["nodes"], "nodes": f"{machines * inside:.12g}"}
+            rows.append(_row(texts, place))
         table = pd.DataFrame(rows)
         table.attrs["notes"] = [f"columns not used: {', '.join(unknown)}"] if unknown else []
         return table
@@ -78,21 +83,21 @@ IMPORTERS.add("csv", CurveCsv())
 
 def _check_header(path: Path, names: list[str]) -> list[str]:
     """Return the columns that are not used; refuse a header if one is missing or misspelt."""
-    unknown = [name for name in names if name not in COLUMNS]
-    for name in names:
+    unknown = [name for name in names if name and name not in COLUMNS]
+    for name in filter(None, names):
         if names.count(name) > 1:
             raise UserError(f"{path}: row 1: column {name} appears twice, under different names")
     for name in unknown:
         if close := difflib.get_close_matches(name.lower(), COLUMNS - set(names), 1, _CLOSE):
             raise UserError(
                 f"{path}: row 1: column {name!r:.40} is not known; is it {close[0]}? "
-                "Rename it, or remove it"
+                "Rename it, with values in the same unit, or remove it"
             )
     needed = ["curve", "nodes"]
     if set(_VALUE) & set(names):
         needed += _VALUE
-    elif "samples_per_s" not in names:  # a rate is known without a batch
-        needed += ["batch_per_worker"]
+    else:  # a rate is known without a batch
+        needed += [] if {"samples_per_s", "global_batch"} & {*names} else ["batch_per_worker"]
         needed += [] if set(CLOCKS) & set(names) else [" or ".join(CLOCKS)]
     if lacking := [name for name in needed if name not in names]:
         raise UserError(f"{path}: row 1: lacks columns {', '.join(lacking)}")

@@ -157,6 +157,7 @@ class KerasConsole(LogFormat):
         holds = {
             "unannounced": not announced,
             "several": epochs["training"].nunique() > 1,
+            "first": epochs["first"].any(),
             "validated": epochs["validated"].any(),
             "coarse": (epochs["number"] < _COARSE).any(),
             "guessed": guessed.any(),
@@ -211,8 +212,8 @@ def _epochs(bars: pd.DataFrame, path: Path, example: str) -> pd.DataFrame:
     # A time before validation is the mean of the steps until then: of half of them, at least.
     bars["sound"] = ~bars["validated"] & (2 * bars["at"] >= bars["steps"])
     bars = bars.sort_values(["epoch", "sound"]).drop_duplicates("epoch", keep="last")
-    later = bars.duplicated("training")
-    bars = bars[later] if later.any() else bars.iloc[int(len(bars) > 1) :]
+    bars["first"] = ~bars.duplicated("training")
+    bars = bars.iloc[int(len(bars) > 1) :] if bars["first"].all() else bars[~bars["first"]]
     if not bars["validated"].all():
         bars = bars[~bars["validated"]]
     if not bars["seconds"].all():
