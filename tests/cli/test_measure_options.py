@@ -121,6 +121,8 @@ def test_an_absolute_path_is_recorded_relative_to_the_project():
         ({"cluster": "{"}, "--cluster: '{' cannot be read as YAML"),
         ({"cluster": "{kind: emulated, node: {cpu: 0.0}}"}, "--cluster.node.cpu: 0.0 is not"),
         ({"model": "no_such"}, "model no_such: unknown; allowed: "),
+        ({"model": "nets.py", "dataset": DATA}, "'nets.py': must be path/to/file.py:function"),
+        ({"model": MODEL, "dataset": "no.py"}, "'no.py': must be path/to/file.py:function"),
         ({"dataset": "mnist"}, "fashion_cnn trains on fashion_mnist"),
         ({"model": MODEL}, "--dataset: a model of your own needs one"),
         ({"model": "missing.py:build", "dataset": DATA}, "there is no file missing.py"),

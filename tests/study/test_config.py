@@ -8,6 +8,7 @@ import yaml
 
 import projects
 from mistakes import user_error
+from nodewise.core.files import write_text
 from nodewise.study.config import read_config
 
 GOOD = projects.small_study(
@@ -55,8 +56,7 @@ def test_every_product_of_the_axes_is_a_cell(tmp_path):
 
 
 def test_an_experiment_may_have_a_cluster_of_its_own(tmp_path):
-    slow = {"kind": "emulated", "slow_node": {"rank": 2, "cpu": 0.1}}
-    tree = changed("experiments.steps.cluster", slow)
+    tree = changed("experiments.steps.cluster", EMULATED | {"slow_node": {"rank": 2, "cpu": 0.1}})
     tree["experiments"]["other"] = GOOD["experiments"]["steps"]
     labels = {cell.experiment: cell.cluster.label for cell in read(tmp_path, tree).cells()}
     assert labels == {
@@ -69,8 +69,7 @@ def test_nodes_that_preprocess_come_on_top_and_are_not_the_slow_one(tmp_path):
     tree = changed("experiments.steps.input", "service")
     tree["experiments"]["steps"]["preprocessing_nodes"] = 2
     assert {cell.processes - cell.nodes for cell in read(tmp_path, tree).cells()} == {2}
-    slow = {"kind": "emulated", "slow_node": {"rank": 3, "cpu": 0.1}}
-    tree["experiments"]["steps"]["cluster"] = slow
+    tree["experiments"]["steps"]["cluster"] = EMULATED | {"slow_node": {"rank": 3, "cpu": 0.1}}
     assert "slow_node.rank: must be less than 3, the most nodes" in user_error(read, tmp_path, tree)
 
 
@@ -176,11 +175,9 @@ def test_two_runs_to_compare_are_folders_inside_the_project_with_records(tmp_pat
     study = read(tmp_path, RECORDS | {"changes": runs})
     name = "steps/mlp/single/batch~8/nodes~1/repeat~0.json"
     files = [tmp_path / folder / name for folder in runs.values()]
-    files[0].parent.mkdir(parents=True)
-    files[0].touch()
+    write_text(files[0], "")
     assert user_error(study.changes_files).startswith("data/records/here/two: holds no record")
-    files[1].parent.mkdir(parents=True)
-    files[1].touch()
+    write_text(files[1], "")
     assert [tmp_path / file for file in study.changes_files()] == files
     outside = RECORDS | {"changes": runs | {"new": "../elsewhere"}}
     assert "changes.new: must be a path inside the project" in user_error(read, tmp_path, outside)
@@ -197,24 +194,20 @@ def test_the_records_of_a_study_are_those_of_its_cells_or_all_that_lie_in_its_fo
     published, folders = read(tmp_path, RECORDS), ["data/records/here/one", "data/records/here/two"]
     two = read(tmp_path, RECORDS | {"records": folders})
     monkeypatch.chdir(tmp_path)
-    none = user_error(published.record_files)
-    assert none.startswith("data/records/here/one: holds no record of a cell")
     folder = Path("data/records/here/one")
+    assert user_error(published.record_files).startswith(f"{folder}: holds no record of a cell")
     for name in (*cells, "calibration.json"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).touch()
+        write_text(folder / name, "")
     assert published.record_files() == sorted(folder / name for name in cells)
     assert published.calibrations() == [folder / "calibration.json"]
     scales = [Path(folder, "noise_scale/mlp.json") for folder in folders]
     for scale in scales:
-        scale.parent.mkdir(parents=True)
-        scale.touch()
+        write_text(scale, "")
     assert two.noise_scales() == scales[:1]  # both have measured the same
 
 
 def test_a_strategy_that_cuts_no_batch_is_fed_whole_ones(tmp_path):
-    tree = copy.deepcopy(GOOD)
-    tree["experiments"]["steps"]["strategies"] = {"mirrored": {"nodes": [1, 3]}}
+    tree = changed(f"{STEPS}.strategies", {"mirrored": {"nodes": [1, 3]}})
     cells = read(tmp_path, tree).cells()
     assert {cell.input for cell in cells} == {"whole"}
     assert {(cell.workers, cell.processes) for cell in cells} == {(1, 1)}
@@ -241,7 +234,7 @@ def test_devices_of_one_process_have_no_slow_node(tmp_path, where):
     assert "steps.cluster.slow_node: mirrored is one process" in user_error(read, tmp_path, tree)
 
 
-def test_two_clusters_of_hosts_in_one_study_have_names_of_their_own(tmp_path):
+def test_clusters_of_hosts_have_names_of_their_own_and_room_for_all_processes(tmp_path):
     others = {"kind": "ssh", "hosts": ["a", "b", "c"]}
     tree = changed("experiments.steps.cluster", others)
     tree["cluster"] = {"kind": "ssh", "hosts": ["one", "two", "three"]}
@@ -249,3 +242,6 @@ def test_two_clusters_of_hosts_in_one_study_have_names_of_their_own(tmp_path):
     assert said in user_error(read, tmp_path, tree)
     others["name"] = "the others"
     read(tmp_path, tree)
+    for four in {"mpi": {"nodes": [4]}, "mirrored": {"nodes": [2]}}, {"async_sgd": {"nodes": [3]}}:
+        tree["experiments"]["steps"]["strategies"] = four
+        assert "room for 3 workers, not for 4, servers" in user_error(read, tmp_path, tree)

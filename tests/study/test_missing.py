@@ -9,6 +9,7 @@ import make_records as make
 import projects
 from mistakes import user_error
 from nodewise.cli import app
+from nodewise.core.files import write_text
 from nodewise.models.facts import own_description, own_models, refuse_own
 from nodewise.strategies import STRATEGIES
 from nodewise.study import missing
@@ -65,8 +66,7 @@ def test_gaps_are_told_by_reason_and_stay_until_they_are_forgotten(measured):
 
 def test_a_build_of_horovod_that_was_in_vain_is_a_gap_of_studies_that_train_with_it(measured):
     manifest = STRATEGIES["horovod"].library.manifest
-    manifest.parent.mkdir(parents=True)
-    manifest.write_text('{"missing": "there is no compiler"}')
+    write_text(manifest, '{"missing": "there is no compiler"}')
     with_it = study(strategies={"horovod": {"nodes": [2]}})
     assert missing.find_missing(with_it, measured) == {
         "Horovod was not built: there is no compiler": [manifest]
@@ -78,8 +78,7 @@ def test_a_calibration_that_cannot_be_read_is_one_that_is_still_to_be_made(measu
     """It may have another version; the run that renews it also ends with `nodewise missing`."""
     before = missing.find_missing(study(), measured)
     file = measured.parent / CALIBRATION
-    file.parent.mkdir()
-    file.write_text('{"schema_version": 0}')
+    write_text(file, '{"schema_version": 0}')
     assert missing.find_missing(study(), measured) == before
 
 

@@ -34,8 +34,8 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
-def publish():
-    return CliRunner().invoke(app, ["publish", "--config", "tiny.yaml", "--out", OUT])
+def publish(out=OUT):
+    return CliRunner().invoke(app, ["publish", "--config", "tiny.yaml", "--out", out])
 
 
 def files(project, experiment):
@@ -54,8 +54,7 @@ def published(project):
 
 
 def test_a_whole_study_is_copied_as_it_is_and_its_manifest_says_what_it_holds(project):
-    (project / RESULTS / "noise_scale").mkdir()
-    (project / RESULTS / "noise_scale/fashion_cnn.json").write_text("{}")
+    write_text(project / RESULTS / "noise_scale/fashion_cnn.json", "{}")
     calibration = project / RESULTS / CALIBRATION
     write_text(calibration, "{}")
     ran = publish()
@@ -123,10 +122,8 @@ def test_what_was_published_is_replaced_but_no_folder_of_somebody_else(project):
     assert publish().exit_code == 0
     assert len(published(project)) == len(before) / 2
     foreign = project / "data/records/foreign"
-    foreign.mkdir()
-    (foreign / "mine.txt").write_text("mine")
-    ran = CliRunner().invoke(app, ["publish", "--config", "tiny.yaml", "--out", str(foreign)])
-    assert isinstance(ran.exception, UserError)
+    write_text(foreign / "mine.txt", "mine")
+    assert isinstance(publish(str(foreign)).exception, UserError)
     assert (foreign / "mine.txt").read_text() == "mine"
 
 

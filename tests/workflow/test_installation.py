@@ -39,8 +39,9 @@ def installed(folder: Path, extra: str, *options: str) -> Path:
 @pytest.fixture(scope="module")
 def nodewise(tmp_path_factory):
     """Return the nodewise command, installed with the oldest package versions that it allows."""
-    folder = tmp_path_factory.mktemp("installation")
-    return installed(folder, "[measure]", "--resolution", "lowest-direct")
+    return installed(
+        tmp_path_factory.mktemp("oldest"), "[measure]", "--resolution", "lowest-direct"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,13 @@ def test_a_missing_extra_is_named_with_its_command(light, tmp_path, command, mod
 
 
 @pytest.mark.parametrize(
-    "command", ["models", "measure --model fashion_cnn --strategy single --nodes 1 --batch 8"]
+    "command",
+    [
+        "models",
+        f"plan --config {Path.cwd()}/config/smoke.yaml",
+        "measure --model fashion_cnn --strategy single --nodes 1 --batch 8",
+        "measure --model json:loads --dataset mnist --strategy single --nodes 1 --batch 8",
+    ],
 )
 def test_what_needs_a_clone_says_so_in_one_line(nodewise, tmp_path, command):
     said = run(tmp_path, nodewise, *command.split(), fails=True)

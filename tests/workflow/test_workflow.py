@@ -14,6 +14,7 @@ import pytest
 
 import make_calibration
 import projects
+from nodewise.core.files import write_text
 from nodewise.core.schema import json_text
 from nodewise.core.user_function import own_dataset_name
 from nodewise.models.facts import read_own
@@ -172,8 +173,7 @@ def test_what_decides_every_cell_measures_all(project, cause):
         write_study(project, STUDY | {"seed": 7})
     elif cause == "TensorFlow":
         about = project / "workflow/tensorflow-9.9.dist-info/METADATA"  # in front of the real one
-        about.parent.mkdir()
-        about.write_text("Metadata-Version: 2.1\nName: tensorflow\nVersion: 9.9\n")
+        write_text(about, "Metadata-Version: 2.1\nName: tensorflow\nVersion: 9.9\n")
     else:
         write_study(project, STUDY | {"cluster": {"kind": "emulated"}})
     cells, rules = would_run(project)
@@ -288,8 +288,7 @@ def test_a_calibration_of_hosts_is_used_once_it_is_there_and_no_rule_makes_it(tm
     write_study(project, projects.small_study(hosts, "hosts", strategies=STEPS["strategies"]))
     made = "results/hosts/calibration/calibration.json"
     assert made not in snakemake(project, "--dry-run", "--verbose")
-    (project / made).parent.mkdir(parents=True)
-    (project / made).write_text(json_text(make_calibration.calibration((2, 3))))
+    write_text(project / made, json_text(make_calibration.calibration((2, 3))))
     said = snakemake(project, "--dry-run", "--verbose")
     assert f"input: results/hosts/tables, {made}" in said
     assert "rule calibrate" not in said

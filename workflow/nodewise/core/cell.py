@@ -5,7 +5,7 @@ a cell is also the path of its files.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -137,15 +137,11 @@ class ClusterSettings(Frozen):
         """Return the settings that apply to a cell in which `nodes` nodes train."""
         return self
 
-    def check_nodes(self, most: int, one_process: Collection[str]) -> None:
-        """Check that an experiment can be measured on this cluster.
-
-        Args:
-            most: largest number of nodes that train.
-            one_process: strategies of the experiment whose nodes are devices of one process.
+    def check_nodes(self, cells: "Sequence[Cell]") -> None:
+        """Check that the cells of an experiment can be measured on this cluster.
 
         Raises:
-            ValueError: it cannot be measured; the message starts with the wrong key.
+            ValueError: one of them cannot; the message starts with the wrong key.
         """
 
 

@@ -49,7 +49,7 @@ def check_project() -> None:
     if not registry():
         raise UserError(
             f"{MODELS_DIR}: there is no such folder; run this in a clone of the project, or name a "
-            "model of your own (path/file.py:function)"
+            "model and data of your own (path/file.py:function)"
         )
 
 

@@ -14,7 +14,6 @@ from nodewise.core.schema import first_error, read_tree
 from nodewise.core.user_function import parse_spec
 from nodewise.models.facts import facts, own_description, own_models
 from nodewise.models.registry import registry
-from nodewise.strategies import STRATEGIES
 from nodewise.study.experiment import MOST_REPEATS, Experiment, check_unique
 
 DEFAULT = "config/study.yaml"
@@ -91,11 +90,9 @@ class Config(Frozen):
         labelled = {self.cluster.label: self.cluster}
         for name, experiment in self.experiments.items():
             cluster = experiment.cluster or self.cluster
-            strategies = [experiment.strategy_of(variant) for variant in experiment.strategies]
-            one_process = [name for name in strategies if STRATEGIES[name].one_process]
-            most = max(max(axes.nodes) for axes in experiment.strategies.values())
+            cells = experiment.cells(name, cluster, self.seed, self.cell_time_limit_s)
             try:
-                cluster.check_nodes(most, one_process)
+                cluster.check_nodes(cells)
             except ValueError as error:
                 raise ValueError(f"experiments.{name}.cluster.{error}") from error
             if labelled.setdefault(cluster.label, cluster) != cluster:

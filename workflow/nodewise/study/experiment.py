@@ -22,7 +22,7 @@ from nodewise.core.cell import (
     Spec,
 )
 from nodewise.core.user_function import own_dataset_name, relative_spec
-from nodewise.models.registry import registry
+from nodewise.models.registry import check_project, registry
 from nodewise.results import studies
 from nodewise.strategies import STRATEGIES
 
@@ -85,6 +85,7 @@ def own_trained(name: str, build: str, dataset: str) -> Trained:
     build, dataset = relative_spec(build), relative_spec(dataset)
     if ":" in dataset:
         return Trained(name, own_dataset_name(dataset), build, dataset)
+    check_project()
     return Trained(name, dataset, build)
 
 
@@ -123,6 +124,7 @@ class Experiment(Feeding):
 
     def _check_models(self) -> None:
         for model in self.models:
+            check_project()
             _check_known("models", model, registry())
         taken = registry().keys() & self.own_models.keys()
         if taken:

@@ -19,6 +19,7 @@ from nodewise.study.experiment import Trained, own_trained
 
 _NAME = 55  # characters before the digest of a name
 _STEPS = 40
+_FUNCTION = re.compile(r":|\.(py|keras)$")  # a spec, or a file that should be one
 _TIME_LIMIT_S = 86_400.0  # long, because the user can stop a single cell
 
 
@@ -90,7 +91,7 @@ def cell_of(options: Options) -> Cell:
     except ValueError as error:
         raise UserError(f"--strategy {options.strategy}: {error}") from error
     try:
-        cell.cluster.check_nodes(cell.nodes, [cell.strategy] if cell.one_process else [])
+        cell.cluster.check_nodes([cell])
     except ValueError as error:
         raise UserError(f"--cluster.{error}") from error
     return cell.model_copy(update=_names(cell, options))
@@ -130,7 +131,7 @@ def _strategy_options(pairs: Sequence[str]) -> dict[str, Any]:
 
 def _trained(model: str, dataset: str | None) -> Trained:
     """Return the model and its dataset."""
-    if ":" not in model and not model.endswith(".keras"):
+    if not _FUNCTION.search(model):
         check_project()
         if model not in registry():
             allowed = ", ".join(sorted(registry()))
@@ -142,5 +143,5 @@ def _trained(model: str, dataset: str | None) -> Trained:
     build = parse_spec(model).text
     if dataset is None:
         raise UserError("--dataset: a model of your own needs one: a name or path/file.py:function")
-    dataset = parse_spec(dataset).text if ":" in dataset else dataset
+    dataset = parse_spec(dataset).text if _FUNCTION.search(dataset) else dataset
     return own_trained(own_model(build, dataset), build, dataset)

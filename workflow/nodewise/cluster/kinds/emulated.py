@@ -1,6 +1,6 @@
 """Settings of nodes that are emulated machines on this machine."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -84,13 +84,14 @@ class Emulated(api.LinkedSettings):
             return self
         return self.model_copy(update={"slow_node": None})
 
-    def check_nodes(self, most: int, one_process: Collection[str]) -> None:
+    def check_nodes(self, cells: Sequence[Cell]) -> None:
         if self.slow_node is None:
             return
-        if self.slow_node.rank >= most:
+        if self.slow_node.rank >= (most := max(cell.nodes for cell in cells)):
             raise ValueError(f"slow_node.rank: must be less than {most}, the most nodes")
-        if one_process:
-            raise ValueError(f"slow_node: {min(one_process)} is one process, with equal devices")
+        for cell in cells:
+            if cell.one_process:
+                raise ValueError(f"slow_node: {cell.strategy} is one process, with equal devices")
 
     def calibrated(self) -> Self:
         """Return the settings without a slow node and with one worker on each machine."""

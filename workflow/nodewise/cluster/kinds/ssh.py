@@ -1,14 +1,15 @@
 """Settings of nodes that are hosts reached by SSH."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from nodewise.cluster.host_settings import HostSettings
-from nodewise.core.cell import CLUSTERS, MAX_NODES, Frozen, Line
+from nodewise.core.cell import CLUSTERS, MAX_NODES, Cell, Frozen, Line
+from nodewise.core.units import counted
 
 if TYPE_CHECKING:
     from nodewise.cluster.hosts import Hosts
@@ -77,14 +78,12 @@ class Ssh(HostSettings):
             raise ValueError("hosts: each label may be there once")
         return self
 
-    @property
-    def places(self) -> int:
-        """Number of workers that the hosts have room for."""
-        return len(self.hosts) * self.devices_per_node
-
-    def check_nodes(self, most: int, one_process: Collection[str]) -> None:
-        if most > self.places and not one_process:
-            raise ValueError(f"hosts: there is room for {self.places} nodes, not for {most}")
+    def check_nodes(self, cells: Sequence[Cell]) -> None:
+        most = max(cell.processes for cell in cells)
+        places = self.known_hosts * self.devices_per_node
+        if most > places:
+            room = counted(places, "worker")
+            raise ValueError(f"hosts: there is room for {room}, not for {most}, servers included")
 
     @property
     def known_hosts(self) -> int:
