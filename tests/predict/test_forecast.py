@@ -19,7 +19,6 @@ RECORD = Path(
 )
 CALIBRATION = "data/records/epyc-26-2-cores/study/calibration.json"
 
-
 ways = commands.run, commands.ask, commands.refusal
 show, run, refusal = (partial(one, "forecast") for one in ways)
 
@@ -71,6 +70,7 @@ def test_several_measured_numbers_of_devices_narrow_a_forecast(tmp_path):
     one = run(*STEP, "--payload", "4e7", *asked)[-1]
     assert many["high"] / many["low"] < one["high"] / one["low"]
     assert [row["kind"] for row in run("--given", path, *asked)].count("measured") == 3
+    assert "with 1, 2, 4" in refusal("--given", path, "--given-devices", 8, *asked)
     # `fit` and `predict`, which know nothing of the link, agree
     commands.run("fit", path, "-o", tmp_path / "fit.json")
     (told,) = commands.ask("predict", tmp_path / "fit.json", "--nodes", 8)
@@ -180,6 +180,7 @@ KERAS, HOROVOD = "tests/results/files/keras.txt", "tests/results/files/horovod.t
         ((*LINK, "--cases", "cases.csv"), "--cases: --link has no effect beside it"),
         ((*STEP, *SIZE, "--within", "pcie3", "--between", "1gbit"), "--within: needs --devices"),
         ((*LINK, *STEP, *SIZE, "--nodes", "64", "--global-batch", "9"), "--global-batch: has less"),
+        ((*LINK, *SIZE, "--throughput", "3", "--batches", "16"), "--batches: need --batch"),
         ((*LINK, "--given", RECORD, "--batch", "128"), "--batch 128: "),
         ((*LINK, "--given", RECORD, "--given-devices", "2"), "--given-devices 2: "),
         ((*LINK, *SIZE, "--given", KERAS), "give `forecast --given-devices`"),

@@ -27,7 +27,6 @@ def made(law, *, usual):
 
 USUAL = [made(law, usual=True) for law in LAWS.values()]
 ALL = [*USUAL, *(made(type(law), usual=False) for law in USUAL if vars(law))]
-every_name = pytest.mark.parametrize("name", LAWS)
 every_law = pytest.mark.parametrize("law", ALL, ids=repr)
 
 
@@ -51,33 +50,24 @@ def symbols_of(law):
     }
 
 
-@every_name
-def test_it_has_a_name_a_source_units_and_one_letter_for_each_symbol(name):
+@pytest.mark.parametrize("name", LAWS)
+def test_it_declares_its_name_source_units_and_the_symbols_of_its_formulas(name):
     law = LAWS[name]
     assert law.name == name
     assert law.source and law.title and law.__doc__
     assert all(p.unit and p.description for p in law.parameters)
     assert all(p.shrink is None or 0 < p.shrink <= 1 for p in law.parameters)
     assert len(symbols_of(law)) == 3 + len(law.parameters) + len(fields(law))
+    assert "<math><mrow><mi>t</mi><mo>=</mo>" in law_formula(name)
+    formulas = law.formulas()
+    used = set().union(*(formula.free_symbols for formula in formulas.values()))
+    assert used <= symbols_of(law) | {PARTS[name] for name in formulas if name in PARTS}
 
 
 def test_titles_are_of_one_law_and_names_of_one_coefficient():
     assert len({law.title for law in LAWS.values()}) == len(LAWS)
     coefficients = {(c.name, c.unit, c.scope) for law in LAWS.values() for c in law.parameters}
     assert len({name for name, _, _ in coefficients}) == len(coefficients)
-
-
-@every_name
-def test_its_formulas_use_only_what_it_declares(name):
-    law = LAWS[name]
-    formulas = law.formulas()
-    used = set().union(*(formula.free_symbols for formula in formulas.values()))
-    assert used <= symbols_of(law) | {PARTS[name] for name in formulas if name in PARTS}
-
-
-@every_name
-def test_its_formula_is_written_in_mathml(name):
-    assert "<math><mrow><mi>t</mi><mo>=</mo>" in law_formula(name)
 
 
 @pytest.mark.parametrize("law", USUAL, ids=repr)

@@ -139,14 +139,9 @@ def test_the_best_batch_balances_the_fixed_time_of_a_step_with_the_examples():
 def synthetic(speedup, nodes=(1, 2, 4, 8, 16), measured=8, **job):
     """Return answers with these speed-ups, in which one node takes an hour."""
     counts, times = np.array(nodes, float), 3600 / np.array(speedup)
-    return Answers(
-        Job(examples=1.0, **job),
-        counts,
-        np.ones(len(counts)),
-        np.tile(times * counts, (3, 1)),
-        np.select([counts <= measured], ["fitted"], "predicted"),
-        measured,
-    )
+    steps = np.tile(times * counts, (3, 1))
+    kind = np.where(counts <= measured, "fitted", "predicted")
+    return Answers(Job(examples=1.0, **job), counts, np.ones(len(counts)), steps, kind, measured)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +165,7 @@ def test_the_sentence_tells_gain_and_price_in_few_words():
     assert "5.6 times" in said and "1.4 times the price" in said and "measured up to 4" in said
     job = {"watts": 9.0, "deadline_s": 1.0, "budget": 1e-3, "price": 1.0}
     asked = synthetic((1, 1.9, 3.5, 5.6, 7.0), **job)
+    assert "2,000.0 times as fast" in synthetic((1, 2000), (1, 2400)).sentence()
     sentences = [found.sentence("fastest"), *map(asked.sentence, OBJECTIVES)]
     assert all(len(sentence.split()) <= 30 for sentence in sentences)
 
@@ -221,7 +217,7 @@ def test_a_deadline_or_budget_that_is_missed_names_the_closest_number():
     found = synthetic((1, 1.9, 3.5, 5.6, 7.0), deadline_s=1.0)
     assert best(found, "deadline") is None and "16 nodes" in found.sentence("deadline")
     found = synthetic((1, 1.9, 3.5, 5.6, 7.0), budget=0.1)
-    assert best(found, "budget") is None and "1 node " in found.sentence("budget")
+    assert best(found, "budget") is None and "1 node comes closest" in found.sentence("budget")
 
 
 def test_an_answer_says_that_its_number_or_batch_was_not_measured():

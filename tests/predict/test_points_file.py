@@ -144,6 +144,20 @@ def test_rates_of_each_device_are_multiplied_and_answered_in_their_own_unit(tmp_
     assert (found["value"], found["unit"]) == (pytest.approx(270), unit)
 
 
+@pytest.mark.parametrize("scaling", ["weak", "strong"])
+def test_without_batches_neither_a_batch_nor_what_depends_on_it_is_made_up(tmp_path, scaling):
+    fit, known = tmp_path / "fit.json", {"step_time": ("s", 9e6), "throughput": ("img/s", 1e6 / 9)}
+    for quantity, (unit, time_s) in known.items():
+        of_steps = quantity == "step_time"
+        write(tmp_path / "curves.csv", [row("a", n, quantity, unit, 9, scaling) for n in (1, 2)])
+        assert "Batches" not in run("fit", tmp_path / "curves.csv", "-o", fit).stdout
+        one = ask("optimum", fit, "--nodes", 1)[0]["nodes"][0]
+        assert one["batch_per_worker"] is one["samples" if of_steps else "step_s"] is None
+        assert one["time"] == pytest.approx(time_s)
+        assert ask("next", fit)[0]["batch_per_worker"] is None
+        assert not of_steps or "need batches" in refusal("optimum", fit, "--examples", 9)
+
+
 def test_rows_that_contradict_themselves_are_named(tmp_path):
     rows = [
         row("a", 1, "throughput", "img/s", 300, n_nodes=4, batch_per_device=64),
@@ -217,6 +231,8 @@ def test_wrong_points_have_an_error_and_the_others_are_answered(tmp_path):
     found = answers(tmp_path, rows, "\n".join([header, *points]))
     assert [one.get("error") for one in found] == [*points.values()]
     assert [one["curve"] for one in found] == ["images"] * 7 + ["strong"] * 2
+    shown = run("predict", tmp_path / "fit.json", "--at", tmp_path / "points.csv").stdout
+    assert "Batch per device" in shown and "Global batch" in shown
     for one in found:
         assert "error" in one or one["low"] < one["value"] < one["high"]
 
@@ -230,9 +246,10 @@ def test_a_strong_curve_does_not_keep_others_from_being_predicted(tmp_path):
     strong = [row("a", n, "run_time", "s", 90 / n, "strong", global_batch=512) for n in (1, 2, 4)]
     write(tmp_path / "curves.csv", strong + curves()["images"][0])
     run("fit", tmp_path / "curves.csv", "-o", tmp_path / "fit.json")
-    shown = run("predict", tmp_path / "fit.json", "--nodes", 1024, "--json")
-    assert [found["curve"] for found in json.loads(shown.stdout)] == ["images"]
-    assert "a: no rows, as its global batch has less than 1024" in shown.stderr
+    for nodes, curves_told in ((1024, ["images"]), ("8,1024", ["a", "images", "images"])):
+        shown = run("predict", tmp_path / "fit.json", "--nodes", nodes, "--json")
+        assert [found["curve"] for found in json.loads(shown.stdout)] == curves_told
+        assert "a: no rows from 1,024 devices on, as its global batch is smaller" in shown.stderr
 
 
 @pytest.fixture(scope="module")

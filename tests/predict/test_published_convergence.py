@@ -137,6 +137,7 @@ def test_cases_ask_for_the_examples_at_another_batch(tmp_path):
     assert asked["minutes"] == pytest.approx(asked["samples"] / asked["value"] / 60)
     assert "samples" not in plain and plain["value"] == pytest.approx(asked["value"])  # 256 each
     assert "resnet" in wrong["error"]
+    assert "Time to target" in commands.run("forecast", "--cases", tmp_path / "cases.csv").stdout
 
 
 def test_what_is_unknown_of_a_target_is_said():

@@ -28,6 +28,14 @@ def test_links_are_named_as_users_write_them():
         assert read_link("within" if link in constants()["within"] else "between", link)
 
 
+def test_a_forecast_stands_among_those_of_its_link_unless_its_batch_or_examples_differ():
+    asked = ("forecast", "--step-time", 0.2, "--batch", 64, "--parameters", 25e6, "--nodes", "1-8")
+    named = [commands.run(*asked, link, "50gbit-tcp").stdout for link in ("--link", "--between")]
+    assert named[0] == named[1] and "published ones" in named[0]
+    for other in (("--global-batch", 64), ("--converges-like", "resnet")):
+        assert "published ones" not in commands.run(*asked, "--link", "50gbit-tcp", *other).stdout
+
+
 def test_nothing_is_said_without_published_ones():
     assert standing(0.8, 1) is None
     assert standing(0.8, 50_000) is None

@@ -124,9 +124,10 @@ def forecast_nodes(
         else:
             typer.echo(answers.sentence())
             prediction.print_answers(answers)
-            most, share = int(answers.nodes[-1]), float(answers.efficiency[0, -1])
-            found = standing(share, most, within, between, most > per_node, node=job.node)
-            prediction.print_standing(found)
+            if not (job.steps or global_batch):  # published efficiencies are of a fixed batch
+                most, share = int(answers.nodes[-1]), float(answers.efficiency[0, -1])
+                links = within or link, between or link, most > per_node
+                prediction.print_standing(standing(share, most, *links, node=job.node))
             prediction.print_target(job, converges_like)
     if training.cautions:
         typer.echo(f"The measured time may mislead: {training.cautions}.", err=as_json)
@@ -218,8 +219,6 @@ def explain_scaling(
     from nodewise.predict.forecast import cluster_of, with_options
     from nodewise.predict.posted_numbers import read_files, read_number, read_numbers
 
-    if batch and global_batch:
-        raise UserError("--batch and --global-batch: give one of them")
     if sums and not re.fullmatch(r"all-reduce|servers(=[1-9]\d*)?", sums, re.ASCII):
         raise UserError(f"--sums {sums}: must be all-reduce, servers or servers=2")
     if files and (one or many or devices or at or one_devices > 1):
@@ -227,9 +226,11 @@ def explain_scaling(
     if one_nodes is not None and one_nodes > one_devices and not files:
         raise UserError(f"--one-nodes {one_nodes}: must be at most --one-devices, {one_devices}")
     if files:
-        posted, training = read_files(files)
+        posted, training = read_files(files, batch)
     else:
         posted, training = read_numbers(one, one_devices, many, devices, at or ()), Training(None)
+    if global_batch and (batch or training.batch):
+        raise UserError("--batch and --global-batch: give one of them; a file may say the batch")
     last, count = posted[-1].devices, int((sums or "").partition("=")[2] or -1)
     again = {"synthetic": synthetic, "no-sync": no_sync}
     controls = {name: read_number(f"--{name}", text, last) for name, text in again.items() if text}

@@ -54,8 +54,7 @@ def only_options(context: typer.Context, option: str, *others: str) -> None:
     """
     for name in context.params:
         source = context.get_parameter_source(name)
-        given = source is not None and source.name == "COMMANDLINE"
-        if given and name not in (option, *others):
+        if source and source.name == "COMMANDLINE" and name not in (option, *others):
             named = name.replace("_", "-")
             raise UserError(f"--{option}: --{named} has no effect beside it; remove one of them")
 
@@ -70,8 +69,7 @@ def run_command(*words: str) -> None:
         SystemExit: it failed.
     """
     command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "nodewise", *words]
-    code = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
-    if code:
+    if code := subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
         raise SystemExit(code)
 
 

@@ -9,7 +9,7 @@ from typer import Argument, Option
 from nodewise.cli import options
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
-from nodewise.core.units import counted
+from nodewise.core.units import counted, write_plain
 
 _COMPARED = 5  # curves that are compared with published ones
 
@@ -148,11 +148,11 @@ def predict_nodes(
     if as_json:
         options.print_json(rows)
     prediction.print_notes(fitted, err=as_json)
-    answered = {row["curve"] for row in rows}
+    answered = {(row["curve"], row["nodes"]) for row in rows}
     for curve in fitted.curves:
-        if curve.name not in answered:
-            less = f"as its global batch has less than {counts[0]}"
-            typer.echo(f"{curve.name}: no rows, {less}", err=as_json)
+        if left := [n for n in counts if (curve.name, n) not in answered]:
+            less = f"no rows from {left[0]:,} {curve.node}s on, as its global batch is smaller"
+            typer.echo(f"{curve.name}: {less}", err=as_json)
 
 
 @options.app.command("optimum")
@@ -239,5 +239,6 @@ def next_measurement(
     if as_json:
         options.print_json(rows)
     for row in [] if as_json else rows:
-        of_batch = row["batch_per_worker"]
-        typer.echo(f"{row['curve']}{f', batch {of_batch:g}' if of_batch else ''}: {row['answer']}")
+        size = row["batch_per_worker"]
+        of_size = f", batch {write_plain(size)}" if size else ""
+        typer.echo(f"{row['curve']}{of_size}: {row['answer']}")

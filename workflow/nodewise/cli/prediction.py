@@ -64,7 +64,7 @@ def print_curves(file: FitFile) -> None:
             "Curve": curve.name,
             "Points": len(curve.measured),
             "Nodes": _listed(curve.nodes),
-            "Batches": _listed(curve.batches),
+            "Batches": _listed(curve.batches) if curve.batch_known else "",
             "Continued by": "published curves" if curve.like_published else fits[curve.name].law,
             "Noise": write_number(fits[curve.name].noise, "share"),
         }
@@ -139,12 +139,10 @@ def print_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> None:
 def _answer(row: Mapping[str, Any], job: Job) -> dict[str, str]:
     """Return a row of answers. Columns that are empty in all rows are not printed."""
     time, cost = ("time to target", "Cost to target") if job.steps else (job.name, "Cost")
-    step, batch = row["step_s"], row["batch_per_worker"]
-    limited = job.deadline_s is not None or job.budget is not None
     return {
         f"{job.node.title()}s": f"{row['nodes']:,}",
-        "Batch": f"{batch:,.6g}" if batch and (step or batch != 1) else "",
-        "Step": "" if step is None else write_number(step, "s"),
+        "Batch": write_plain(row["batch_per_worker"]) if row["batch_per_worker"] else "",
+        "Step": "" if row["step_s"] is None else write_number(row["step_s"], "s"),
         "Examples": write_plain(row["samples"]) if job.steps else "",
         time[0].upper() + time[1:]: write_duration(row["time"]),
         "90 % interval": " – ".join(write_duration(row[f"time_{end}"]) for end in ("low", "high")),
@@ -152,7 +150,7 @@ def _answer(row: Mapping[str, Any], job: Job) -> dict[str, str]:
         "Energy": "" if job.watts is None else f"{write_plain(row['energy'])} Wh",
         "Speed-up": write_number(row["speedup"], "×"),
         "Efficiency": write_number(row["efficiency"], "share"),
-        "Chance": write_chance(row["chance"]) if limited else "",
+        "Chance": write_chance(row["chance"]) if job.deadline_s or job.budget else "",
     }
 
 
@@ -164,18 +162,20 @@ def print_values(rows: Sequence[Mapping[str, Any]], name: str, *, as_json: bool)
 def _values(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[dict[str, str]]:
     for row in rows:
         about = {name.title(): row.get(name) or "", "Devices": f"{row['n_devices'] or ''}"}
+        for key in ("batch_per_device", "global_batch", "global_batch_asked"):
+            about[key.replace("_", " ").capitalize()] = f"{row.get(key) or ''}".removesuffix(".0")
         if "error" in row:
             yield about | {"Value": row["error"]}
             continue
-        value, low, high = (write_plain(row[end]) for end in ("value", "low", "high"))
         yield about | {
-            "Value": f"{value} {row.get('unit', 'examples/s')}".rstrip(),
-            "90 % interval": f"{low} – {high}",
+            "Value": f"{write_plain(row['value'])} {row.get('unit', 'examples/s')}",
+            "90 % interval": f"{write_plain(row['low'])} – {write_plain(row['high'])}",
+            "Time to target": write_duration(60 * row["minutes"]) if "minutes" in row else "",
             "Kind": "extrapolated" if row.get("extrapolated") else "",
         }
 
 
 def _listed(numbers: Sequence[float]) -> str:
     if len(numbers) <= _LISTED:
-        return ", ".join(f"{number:,.6g}" for number in numbers)
-    return f"{numbers[0]:,.6g} … {numbers[-1]:,.6g} ({len(numbers)})"
+        return ", ".join(map(write_plain, numbers))
+    return f"{write_plain(numbers[0])} … {write_plain(numbers[-1])} ({len(numbers)})"

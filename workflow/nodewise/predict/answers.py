@@ -19,7 +19,7 @@ from nodewise.core.units import counted, write_duration, write_percent, write_pl
 from nodewise.predict.fit import with_interval
 from nodewise.predict.points import Floats
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
-from nodewise.results.curves import Curve
+from nodewise.results.curves import MOST_NODES, Curve
 
 FAR = 2
 """Predictions beyond this multiple of the measured range are extrapolated."""
@@ -82,21 +82,28 @@ class Job:
     def of_curve(self, curve: Curve) -> "Job":
         """Return the job for a curve: a run to an accuracy if its steps are known, else epochs.
 
-        Times that are not in seconds are those of an epoch of one example.
+        Times that are not in seconds are those of an epoch of one example. Without batches, only
+        steps or only examples are timed: of steps, the job is as much as one node does in many.
 
         Raises:
-            UserError: an option is missing.
+            UserError: an option is missing, or means nothing without batches.
         """
-        if self.steps is not None and not curve.batch_known:
-            raise UserError(f"curve {curve.name}: steps to an accuracy need batches, it has none")
         examples = self.examples or (curve.examples if curve.in_seconds else None)
         seconds = curve.in_seconds or examples is not None
         asked = self.deadline_s or self.budget or self.steps
+        only_steps = not curve.batch_known and curve.clock in ("step_time_s", "steps_per_s")
+        if (self.steps and not curve.batch_known) or (only_steps and (asked or self.examples)):
+            raise UserError(f"curve {curve.name}: times of examples need batches, it has none")
         if asked and not (seconds if self.steps else examples):
             raise UserError(f"curve {curve.name}: needs --examples, the examples of an epoch")
-        unknown = () if seconds else ("step_s", "samples_per_s")
-        job = self.with_examples(examples if seconds else 1.0)
-        return replace(job, node=curve.node, unknown=unknown)
+        unknown = [] if seconds else ["step_s", "samples_per_s"]
+        if not curve.batch_known:
+            unknown += ["batch", "global_batch", "samples" if only_steps else "step_s"]
+        job = replace(self.with_examples(examples if seconds else 1.0), unknown=tuple(unknown))
+        if only_steps:  # of the placeholder of a batch
+            size = MOST_NODES if curve.shares_batch else 1
+            job = replace(job, name=f"1M steps of one {curve.node}", examples=1e6 * size)
+        return replace(job, node=curve.node)
 
     @property
     def units(self) -> dict[str, str]:
@@ -269,8 +276,8 @@ class Answers:
             kept = " and the ".join(name for name, limit in limits.items() if limit)
             return (
                 f"No number of {job.node}s compared keeps the {kept}. "
-                f"{counted(int(self.nodes[at]), job.node)} come closest: {self._told(at)} (chance "
-                f"{write_chance(self.chance[at])})."
+                f"{counted(int(self.nodes[at]), job.node)} {'come' if at else 'comes'} closest: "
+                f"{self._told(at)} (chance {write_chance(self.chance[at])})."
             )
         first = counted(int(self.nodes[best]), job.node)
         if self.kind[best] not in ("fitted", "measured"):
@@ -293,12 +300,11 @@ class Answers:
         return f"{self.write('time', at)} and {self.write('cost', at)}"
 
     def _gain(self, at: int) -> str:
-        faster = float(self.speedup[0, at])
+        faster, price = self.speedup[0, at], 1 / self.efficiency[0, at]
         adds = f"each further {self.job.node} adds less than half of itself"
         if at == len(self.nodes) - 1:
             adds = "the most that were compared"
-        price = float(self.nodes[at]) / faster
-        gains = f"{faster:.1f} times as fast for {price:.1f} times the price; " if at else ""
+        gains = f"{faster:,.1f} times as fast for {price:,.1f} times the price; " if at else ""
         return f": {gains}{adds}"
 
     def _to_target(self, at: int) -> str:
@@ -308,14 +314,14 @@ class Answers:
         if after > at:
             price = float(self.cost[0, after] / self.cost[0, at])
             more = f"{int(self.nodes[after]):,} in {self.write('time', after)}"
-            told += f", {more} for {price:.2g} times the price"
+            told += f", {more} for {price:,.1f} times the price"
         batch = float(self.nodes[at] * self.batch[at])
         if np.ptp(self.batch) == 0 and self.job.steps:
             one, two = self.job.steps.examples([batch, 2 * batch])[0]
             extra = write_percent(two / one - 1)
-            told += f"; twice the batch of {batch:,.6g} needs {extra} more examples"
+            told += f"; twice the batch of {write_plain(batch)} needs {extra} more examples"
         elif np.ptp(self.batch * self.nodes) > 0:  # the best batch of each number
-            told += f"; best batch: {self.batch[at]:,.6g} per {self.job.node}"
+            told += f"; best batch: {write_plain(self.batch[at])} per {self.job.node}"
         return told
 
     def write(self, quantity: str, at: int) -> str:

@@ -65,17 +65,12 @@ class CurvePredictions:
         beyond = np.clip(np.log(counts / curve.nodes[-1]) / np.log(FAR), 0, 1)
         least = batches * steps[:, :1] / batches[0] / most_efficient(curve) ** (1 - beyond)
         kinds = [is_within(curve, counts, batches, margin) for margin in (1.0, FAR)]
+        kind = np.select(kinds, ["fitted", "predicted"], "extrapolated")
         of_law = curve.name not in self._published
-        return Answers(
-            job,
-            counts,
-            batches,
-            np.maximum(steps, least) * unit_s,
-            np.select(kinds, ["fitted", "predicted"], "extrapolated"),
-            curve.nodes[-1],
-            self._fits[curve.name].noise if of_law else NOISE / DEVIATIONS,
-            compared=len(curve.nodes) > 1,
-        )
+        noise = self._fits[curve.name].noise if of_law else NOISE / DEVIATIONS
+        step_s, most = np.maximum(steps, least) * unit_s, curve.nodes[-1]
+        compared = len(curve.nodes) > 1
+        return Answers(job, counts, batches, step_s, kind, most, noise, compared=compared)
 
     def steps(
         self,

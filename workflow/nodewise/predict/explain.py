@@ -82,7 +82,7 @@ def explain(steps: Steps) -> dict[str, Any]:
         best = f" What helps most: {remedies[0]['name']}." if remedies else ""
         sentence = f"The cause is: {likely[0]}.{best}"
     return about | {
-        "causes": [] if normal and decided else causes,
+        "causes": causes if possible and not (normal and decided) else [],
         "decided": decided,
         "normal": normal,
         "measure": measure,
@@ -99,8 +99,9 @@ def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
     for name, share, probability in sorted(rows, key=lambda row: -row[2]):
         if share.any():
             low, high = _quantile(share, weights, (0.05, 0.95))
-            about = {"name": name, "probability": probability, "share": float(share @ weights)}
-            yield about | {"low": low, "high": high}
+            mean = float(share @ weights)  # of a rare cause, it is above the interval
+            about = {"name": name, "probability": probability, "share": mean}
+            yield about | {"low": min(low, mean), "high": max(high, mean)}
 
 
 def _most_telling(steps: Steps, causes: Sequence[Mapping[str, Any]]) -> str:

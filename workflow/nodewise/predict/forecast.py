@@ -68,8 +68,8 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
         named = ", ".join(curve.name for curve in curves[:5])
         raise UserError(f"{path}: has {len(curves)} curves ({named} …); one is needed")
     curve = curves[0]
-    if curve.global_batch is not None and len(curve.batches) > 1:
-        raise UserError(f"{path}: needs the same batch per device at all points")
+    if curve.global_batch is not None:
+        raise UserError(f"{path}: needs the same batch per device; `nodewise fit` takes others")
     chosen = batch or mode(point.batch_per_worker for point in curve.measured)
     points = [point for point in curve.measured if point.batch_per_worker == chosen]
     if not points:
@@ -201,8 +201,8 @@ def forecast(
     """
     if global_batch and batches:
         raise UserError("--batches and --global-batch: give one of them")
-    if (job.steps or global_batch) and training.batch is None:
-        raise UserError("--converges-like, --samples-to-target, --global-batch: need --batch")
+    if (job.steps or global_batch or batches) and training.batch is None:
+        raise UserError("targets, --global-batch and --batches: need --batch, as measured")
     counts = np.unique([1, *training.measured, *devices])
     counts = counts[counts <= (global_batch or np.inf)]
     if not np.isin(devices, counts).any():
@@ -212,22 +212,14 @@ def forecast(
         job = replace(job, unknown=("step_s", "batch", "global_batch"))
     far = counts > constants()["checked_devices"]
     exact = np.isin(counts, [*training.measured]) & (training.scatter == 0)
-    candidates = []
+    candidates, most, names = [], max(training.measured), ["extrapolated", "measured"]
     for asked in [global_batch / counts] if global_batch else batches or (size,):
         batch = np.full(len(counts), asked)
         relative = (batch / size).tolist()
         rates = forecast_throughputs(cluster, training, counts.tolist(), batches=relative)
         kinds = [far, exact & np.isclose(relative, 1)]
-        candidates.append(
-            Answers(
-                job,
-                counts.astype(float),
-                batch,
-                counts * batch / rates,
-                np.select(kinds, ["extrapolated", "measured"], "forecast"),
-                max(training.measured),
-            )
-        )
+        kind, step_s = np.select(kinds, names, "forecast"), counts * batch / rates
+        candidates.append(Answers(job, counts.astype(float), batch, step_s, kind, most))
     return with_best_batch(candidates)
 
 

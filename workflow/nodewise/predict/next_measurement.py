@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nodewise.core.units import counted
+from nodewise.core.units import counted, write_percent
 from nodewise.predict.answers import Answers, Job
 from nodewise.predict.curve_predictions import find_answers, most_efficient
 from nodewise.predict.fit_file import FitFile
@@ -69,9 +69,9 @@ def _row(curve: Curve, answers: Answers) -> Row:
     after = np.flatnonzero(possible & (counts > known[-1]))
     mean = losses_of(drawn).mean(axis=0)
     regret, fastest = float(mean.min()), int(counts[mean.argmin()])
-    so_far = f"{counted(fastest, curve.node)} would lose {regret:.0%} on average"
+    so_far = f"{counted(fastest, curve.node)} would lose {write_percent(regret)} on average"
     if best is not None:
-        what = f"so far {so_far}, and this saves {best['saved'] / regret:.0%} of it"
+        what = f"so far {so_far}, and this saves {write_percent(best['saved'] / regret)} of it"
     elif most_efficient(curve) > _SUPERLINEAR and fastest > known[-1] and len(after):
         at = after[np.searchsorted(counts[after], 2 * known[-1]).clip(max=len(after) - 1)]
         best = {"nodes": int(counts[at]), "saved": regret, "minutes": float(minutes[at])}
@@ -86,7 +86,7 @@ def _row(curve: Curve, answers: Answers) -> Row:
             f"Measure {counted(best['nodes'], curve.node)} next: {what}; it takes "
             f"{best['minutes']:.3g} machine minutes."
         )
-    batches = None if np.ptp(batch) else float(batch[0])
+    batches = float(batch[0]) if curve.batch_known and not np.ptp(batch) else None
     about = {"curve": curve.name, "batch_per_worker": batches, "regret": regret}
     return about | {"fastest": fastest, "nodes": None} | (best or {}) | {"answer": what}
 

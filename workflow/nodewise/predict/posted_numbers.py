@@ -16,7 +16,7 @@ from nodewise.results.curve_units import is_per_device, parse_unit
 from nodewise.results.curves import MOST_NODES
 
 UNITS = {"step_time_s": "s per step", "epoch_time_s": "s per epoch"}
-UNITS |= {"samples_per_s": "examples/s", "tokens_per_s": "tokens/s"}
+UNITS |= {"samples_per_s": "examples/s", "tokens_per_s": "tokens/s", "steps_per_s": "steps/s"}
 _NUMBER = re.compile(
     r"\s*((?:[1-9]\d{,2}(?:,\d{3})+|\d+)\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*([^\s\d.,].*?)\s*"
 )
@@ -95,13 +95,15 @@ def read_numbers(
     return (*sorted(posted), read_number("--many", many, devices))
 
 
-def read_files(paths: Sequence[Path]) -> tuple[tuple[Posted, ...], Training]:
+def read_files(paths: Sequence[Path], batch: float | None) -> tuple[tuple[Posted, ...], Training]:
     """Return the throughputs of runs of one training, medians of repeats, and what else files say.
+
+    `batch` is as for `read_training`.
 
     Raises:
         UserError: a file cannot be read, batches differ, or there is one number of devices.
     """
-    runs = [read_training(path) for path in paths]
+    runs = [read_training(path, batch=batch) for path in paths]
     measured = [pair for run in runs for pair in run.measured.items()]
     counts = sorted({count for count, _ in measured})
     if len(counts) == 1 or len({run.batch for run in runs}) > 1:

@@ -22,6 +22,7 @@ from nodewise.predict.fit import with_interval
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.forecast import cluster_of, with_options
 from nodewise.predict.points import Floats
+from nodewise.predict.posted_numbers import UNITS
 from nodewise.predict.steps_to_accuracy import law_of
 from nodewise.results.csv_file import read_table
 from nodewise.results.curves import MOST_NODES, Batch, Curve, Text, same_batch
@@ -95,14 +96,14 @@ class Case(Question):
                 raise UserError("global_batch: missing beside global_batch_asked")
             relative = asked / self.n_devices / training.batch
         rates = forecast_throughputs(cluster, training, [self.n_devices], batches=[relative])
+        found = _with_intervals("value", rates)[0]
         known = self.global_batch and self.samples_to_target
         counts = ((self.global_batch or 0.0, self.samples_to_target or 0.0),) if known else ()
-        if not (self.converges_like and asked and (law := law_of(self.converges_like, counts))):
-            return _with_intervals("value", rates)[0]
-        samples = law.examples([asked], len(rates) - 1)
-        amounts = {"value": rates, "samples": samples, "minutes": samples / rates / 60}
-        answers = (_with_intervals(name, of)[0] for name, of in amounts.items())
-        return {name: value for answer in answers for name, value in answer.items()}
+        if self.converges_like and asked and (law := law_of(self.converges_like, counts)):
+            samples = law.examples([asked], len(rates) - 1)
+            found |= _with_intervals("samples", samples)[0]
+            found |= _with_intervals("minutes", samples / rates / 60)[0]
+        return found
 
 
 class Point(Question):
@@ -159,8 +160,8 @@ def forecast_cases(path: Path) -> list[Row]:
 def predict_points(file: FitFile, path: Path) -> list[Row]:
     """Answer a file of points, each row by itself, in the quantity of the point's curve.
 
-    Intervals are those of another measurement. `unit` is empty for seconds and examples per second;
-    `extrapolated` is true beyond twice the devices or batches measured, or below half of them.
+    Intervals are those of another measurement. `extrapolated` is true beyond twice the devices or
+    batches measured, or below half of them.
 
     Raises:
         UserError: as `read_questions`.
@@ -195,7 +196,7 @@ def _predict_points_of_curve(
     known = np.asarray(np.isfinite(values).all(axis=0))
     for i, row in enumerate(_with_intervals("value", values)):
         about = asked[i][0].model_dump(exclude_none=True)
-        about |= {"unit": curve.unit, "extrapolated": not near[i]}
+        about |= {"unit": curve.unit or UNITS[curve.clock], "extrapolated": not near[i]}
         yield about | row if known[i] else {"error": "the points of the curve say too little"}
 
 

@@ -413,7 +413,7 @@ def _curve(row: Mapping[Any, Any], points: Sequence[Measured], doubtful: Sequenc
     elif "collective" not in known:
         notes.append(f"no collective given: a {USUAL} is assumed")
     if not curve.batch_known:
-        notes.append("no batch given: steps are those of one example on each node")
+        notes.append("no batch given: how many examples a step has is unknown")
     if not curve.in_seconds:
         notes.append("no examples given: epoch times are known, but not the times of steps")
     if curve.cluster and not (curve.in_seconds and curve.payload_bytes):
