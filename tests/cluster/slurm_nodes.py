@@ -107,6 +107,5 @@ def _configure(folder: Path, names: list[str]) -> None:
     # Only the controller's name can be looked up: the others are known to Slurm alone.
     (folder / "hosts").write_text(f"127.0.0.1 localhost\n{addresses[names[0]]} {names[0]}\n")
     nodes = [f"NodeName={name} NodeAddr={at} CPUs=4" for name, at in addresses.items()]
-    (folder / "etc/slurm.conf").write_text(
-        _CONF.format(NET=NET, folder=folder, nodes="\n".join(nodes))
-    )
+    settings = _CONF.format(NET=NET, folder=folder, nodes="\n".join(nodes))
+    (folder / "etc/slurm.conf").write_text(settings)

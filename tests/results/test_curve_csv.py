@@ -61,6 +61,7 @@ def test_repeats_are_one_point_with_their_median_and_their_spread(tmp_path):
     spread = np.std(np.log([0.10, 0.30, 0.12]), ddof=1)
     assert one.noise == pytest.approx(spread * np.sqrt(np.pi / (6 + np.pi - 2)))
     assert (two.repeats, two.noise) == (1, None)
+    assert "repeats scatter by 39%: are they of several runs or settings?" in curve.notes
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,7 @@ def test_any_text_is_measurements_or_one_clear_line(tmp_path, text):
 
 
 def test_parts_that_overlap_are_not_added_up(tmp_path):
-    text = csv_of("a,1,64,1,1,0", "a,2,64,1.1,1,0.5", header=f"{HEADER},compute_s,communicate_s")
-    (curve,) = read(tmp_path, text).curves
+    rows = csv_of("a,1,64,1,1,0", "a,2,64,1.1,1,0.5", header=f"{HEADER},compute_s,communicate_s")
+    (curve,) = read(tmp_path, rows).curves
     assert all(point.compute_s is None for point in curve.measured)
     assert any("parts add up to more" in note for note in curve.notes)

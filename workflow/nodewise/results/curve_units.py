@@ -6,11 +6,8 @@ ignored.
 
 import re
 
-QUANTITIES = {
-    "throughput": "samples_per_s",
-    "step_time": "step_time_s",
-    **dict.fromkeys(("run_time", "epoch_time"), "epoch_time_s"),
-}
+QUANTITIES = {"throughput": "samples_per_s", "step_time": "step_time_s"}
+QUANTITIES |= dict.fromkeys(("run_time", "epoch_time"), "epoch_time_s")
 """The clock of each quantity. A run, or an epoch, does the same work on any number of devices."""
 
 SECONDS = {

@@ -34,6 +34,7 @@ _ROUNDED = 0.05
 MOST_POINTS = 20_000
 MOST_BATCHES = 500  # most batches of curves that are fitted together; this takes up to a minute
 _SUPERLINEAR = 0.97
+_SCATTERED = 0.2  # standard error of a median, from which repeats may not be alike
 _OVERLAP = 1.1  # if parts add up to more than this share of the step, they are not used
 PARTS = ["compute_s", "wait_s", "communicate_s"]
 _TIMES = {*CLOCKS, "samples_per_s_per_device"}
@@ -408,6 +409,8 @@ def _curve(row: Mapping[Any, Any], points: Sequence[Measured], doubtful: Sequenc
         same = f"the global batch is {'' if shared else 'not '}the same at all points"
         notes.append(f"scaling is {scaling}, but {same}: it is taken as unknown")
         changes["scaling"] = "unknown"
+    if (scatter := max(one.noise or 0.0 for one in points)) > _SCATTERED:
+        notes.append(f"repeats scatter by {scatter:.0%}: are they of several runs or settings?")
     if curve.like_published:
         notes.append("no payload_bytes given: it goes on as similar published curves did")
     elif "collective" not in known:

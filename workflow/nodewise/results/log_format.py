@@ -34,7 +34,8 @@ _START_BYTES = 20_000_000  # where recognition looks: libraries may write much b
 _CODES = re.compile(DECLARED["control"]["codes"])
 _RETURN = re.compile(DECLARED["control"]["returns"])
 _THOUSANDS = re.compile(r"(?<!^0),(?=\d{3}(?!\d))")  # `0,250` has a decimal comma
-_PREFIX = re.compile(r"[kKMGB](?!\w)")  # of a unit, after a number: `11.5K`
+_PREFIX = re.compile(r"[kKMGB](?!\w)| ?[kKM](?= ?(?:im|sampl|exampl|seq|tok)\w* ?(?:/|per\s))")
+"""Of a unit, after a number: `11.5K`, `11.5 kimages/s`."""
 _NUMBERED = re.compile(r"\w*\d\w*")
 _ANY_NUMBERED = r"(?=\\w*\\d)(\\w++)"  # puts the pattern of such words in their place
 _DIGITS = 6  # of a number of devices, to which rounded batches lead
@@ -175,7 +176,7 @@ def _columns(path: Path, matches: Sequence[re.Match[str]]) -> dict[str, Any]:
                 number = float(_THOUSANDS.sub("", text))
             except ValueError:
                 raise UserError(f"{path}: {name} must be a number, not {text!r:.40}") from None
-            row[column] = number * (PREFIXES[prefix[0]] if prefix else 1.0) * unit
+            row[column] = number * (PREFIXES[prefix[0].strip()] if prefix else 1.0) * unit
     if "stopped" in row:
         seconds = row.pop("stopped") - row.pop("started", 0.0)
         row["epoch_time_s"] = seconds / (row.pop("epochs", 1.0) or 1.0)

@@ -178,9 +178,8 @@ def _parts(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     within = (rows["nodes"] > 1) & (rows["communicate"] == 0)
     rows = rows.assign(communicate=rows["communicate"].mask(within))
     keep = [*GROUP, column, *POINT, "kind", *TIMED_STEP, *LAUNCHES]
-    return rows.melt(keep, [*parts.values()], "part", "seconds").dropna(
-        subset="seconds", ignore_index=True
-    )
+    long = rows.melt(keep, [*parts.values()], "part", "seconds")
+    return long.dropna(subset="seconds", ignore_index=True)
 
 
 def speedups(curves: pd.DataFrame) -> pd.DataFrame:
@@ -211,9 +210,8 @@ def _trainings(tables: Tables) -> pd.DataFrame:
 def _labels(
     rows: pd.DataFrame, projected: pd.Series | bool = False, *, of_accuracy: bool = False
 ) -> pd.Series:
-    rows = rows[["kind", "data_origin"]].assign(
-        weights=rows["weights"] if of_accuracy else "", projected=projected
-    )
+    weights = rows["weights"] if of_accuracy else ""
+    rows = rows[["kind", "data_origin"]].assign(weights=weights, projected=projected)
     labels = [kind_label(*of_kind, projected=bool(x)) for *of_kind, x in rows.to_numpy()]
     return pd.Series(labels, index=rows.index, dtype="str")
 
