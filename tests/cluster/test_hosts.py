@@ -24,10 +24,10 @@ from nodewise.measure.block_job import BlockJob
 
 @pytest.fixture
 def hosts():
-    """Return hosts that all are this machine."""
+    """Return hosts that all are this machine; their login scripts set a terminal's title."""
     named = [{"host": name, "address": "127.0.0.1"} for name in ("gpu1", "gpu2", "gpu10")]
     here = SshHosts(3, Ssh(hosts=named, python=sys.executable))
-    here.prefixed = lambda rank, words: words
+    here.prefixed = lambda rank, words: ["sh", "-c", 'printf title; exec "$@"', "sh", *words]
     with here.open():
         yield here
 

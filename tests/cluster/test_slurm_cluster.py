@@ -3,7 +3,6 @@
 import os
 import sys
 from importlib.util import find_spec
-from shutil import which
 
 import pytest
 import slurm_nodes
@@ -15,12 +14,7 @@ from nodewise.results.calibration import read_calibration
 from nodewise.results.record import read_record
 from traces import wait_until
 
-pytestmark = [
-    *ssh_hosts.MARKS,
-    pytest.mark.skipif(
-        which("slurmctld") is None and "CI" not in os.environ, reason="Slurm is not installed"
-    ),
-]
+pytestmark = ssh_hosts.MARKS
 OWN = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
 CLUSTER = f"{{kind: slurm, python: {sys.executable}, ports: [31000, 31999]}}"
 LONG = "--strategy multi_worker_mirrored --nodes 2 --steps 900000"

@@ -169,5 +169,5 @@ def batches_of(case: Case, rank: int) -> list[Any]:
         x = random.integers(0, 4, shape).astype(np.int32)
     else:
         x = random.normal(rank, 1, shape).astype(np.float32)
-    y = random.integers(0, 3, (case.steps, BATCH))
+    y = random.integers(0, 9 if rank and case.model == "mislabelled" else 3, (case.steps, BATCH))
     return [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]

@@ -76,6 +76,7 @@ ENDS = {  # two workers, 0 and 1, and a server, 2
     TENSORFLOWS: [  # rank 0 is the coordinator
         ({"nodes": 1, "model": "net", "optimizer": "decaying"}, ".*gradient_accumulation_steps"),
         *(({"hit": rank}, f"rank {rank}: killed by SIGKILL") for rank in range(3)),
+        ({"model": "mislabelled", "optimizer": "adam"}, ".*Received a label value of"),
         CLIPPED,
     ],
 }

@@ -149,7 +149,7 @@ class HostWorker(Worker):
         stdout, label = self._client.stdout, self._hosts.label(self.rank)
         assert stdout  # noqa: S101
         deadline, line = time.monotonic() + START_WITHIN_S, b""
-        while line != GREETING:
+        while not line.endswith(GREETING):
             if not wait([stdout.fileno()], deadline - time.monotonic()):
                 raise RefusedError(f"{label}: does not answer")
             if line := stdout.readline():

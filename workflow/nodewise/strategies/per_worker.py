@@ -31,8 +31,7 @@ def check(model: keras.Model, job: api.Job) -> None:
         return
     check_unsynchronized(model)
     for loss in tf.nest.flatten(model.loss):
-        reduction = getattr(loss, "reduction", _MEANS[0])
-        if reduction not in _MEANS:
+        if (reduction := getattr(loss, "reduction", _MEANS[0])) not in _MEANS:
             raise RefusedError(
                 f"the loss has the reduction {reduction}, and workers average gradients: use "
                 f"{_MEANS[0]}, or the strategy multi_worker_mirrored, which adds them up"

@@ -69,8 +69,7 @@ class Peers:
                 self._sockets[lower].sendall(_HELLO.pack(digest, rank))
             while len(self._sockets) < self.size - 1:
                 connection, _ = listener.accept()
-                peer = _greeted(connection, digest)
-                if peer is None:
+                if (peer := _greeted(connection, digest)) is None:
                     connection.close()
                 elif rank < peer < self.size and peer not in self._sockets:
                     self._keep(peer, connection)

@@ -92,9 +92,8 @@ class Updates(CallsExchange):
         Raises:
             FloatingPointError: the gradient is not finite, and would never leave the residual.
         """
-        self.steps += 1
-        counts = self.steps > self._options.warmup_steps
-        if not counts and self._job.rank >= self._options.warmup_nodes:
+        self.steps, options = self.steps + 1, self._options
+        if self.steps <= options.warmup_steps and self._job.rank >= options.warmup_nodes:
             return _EXAMPLES.pack(0)
         self.residual += gradient * (self._job.global_batch / self.examples)
         if not np.isfinite(self.residual).all():

@@ -1,7 +1,7 @@
 """The coordinator of ParameterServerStrategy, in the process of worker 0."""
 
 import itertools
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import keras
 import tensorflow as tf
@@ -66,16 +66,18 @@ class Coordinator:
             self._dispatched += [dispatcher.submit(self._run, worker) for _ in range(steps)]
 
     def drain(self) -> None:
-        """Wait until all dispatched steps have ended."""
-        wait(self._dispatched)
+        """Wait until all dispatched steps have ended; raise the error of one that failed."""
+        for step in self._dispatched:
+            step.result()
         self._dispatched.clear()
 
     def _run(self, worker: int) -> None:
         try:
             with tf.device(f"/job:worker/replica:0/task:{worker}/device:CPU:0"):
                 self._step()
-        except Exception as error:  # nobody would see an error of this thread
-            self._feed.fail(error)
+        except Exception as error:
+            self._feed.fail(error)  # this worker may wait for a result, or in `drain`
+            raise
 
     def _train(self) -> None:
         loss, outputs, staleness = self._strategy.run(self._replica_step, args=self._feed.take())

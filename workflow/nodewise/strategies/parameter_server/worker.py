@@ -94,9 +94,9 @@ class Strategy(api.Strategy):
         return [np.asarray(variable.numpy()) for variable in model.trainable_variables]
 
     def barrier(self) -> None:
-        self._peers.exchange(b"", among=self._workers)
-        if self._coordinator is not None:
+        if self._coordinator is not None:  # before: a worker whose step failed never comes
             self._coordinator.drain()
+        self._peers.exchange(b"", among=self._workers)
 
     def agree(self) -> None:
         """Fetch the servers' weights and moving statistics by way of the coordinator."""
