@@ -215,7 +215,7 @@
     const origin = badge(preset().source ? "published" : "emulated");
     const columns = [
       ["Devices", ({ n }) => exact(n)],
-      fixed && ["Batch of each", ({ each }) => three(each)],
+      fixed && ["Batch of each", ({ each }) => (Number.isInteger(each) ? exact : three)(each)],
       ["Step", ({ step }) => duration(step), undefined, "nw-detail"],
       ["Examples/s", ({ rate }) => three(rate), undefined, "nw-detail"],
       ["Speed-up", ({ speedup }) => `${two(speedup)}×`, (row) => (row.n > 1 ? range(row) : "")],

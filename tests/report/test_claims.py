@@ -26,11 +26,6 @@ def tables(tmp_path):
     return make.tables_of(make.launches(n=(1, 2)), tmp_path, make.published())
 
 
-def judge(comparisons):
-    rows = pd.DataFrame(comparisons, columns=["low", "high", "lacks"])
-    return claims.Judged("s", claim(), rows.assign(value=rows["low"], least=1.0, most=math.inf))
-
-
 @pytest.mark.parametrize(
     ("comparisons", "verdict", "needs"),
     [
@@ -46,7 +41,9 @@ def judge(comparisons):
     ],
 )
 def test_a_verdict_follows_from_the_intervals_of_what_counts(comparisons, verdict, needs):
-    judged = judge(comparisons)
+    rows = pd.DataFrame(comparisons, columns=["low", "high", "lacks"])
+    rows = rows.assign(value=rows["low"], least=1.0, most=math.inf)
+    judged = claims.Judged("s", claim(), rows)
     assert judged.verdict == verdict
     assert needs in judged.needs and bool(needs) == bool(judged.needs)
 

@@ -69,8 +69,11 @@ def test_the_files_of_a_chart_are_valid_whole_and_have_its_rows_and_its_kinds(dr
     for chart in drawn:
         files = chart.files()
         spec = json.loads(files[f"{chart.name}.vl.json"])
-        said = spec["title"]["subtitle"].split(" · ")
-        assert chart.kinds and set(chart.kinds) <= set(said)
+        said = {*spec["title"]["subtitle"].split(" · ")}
+        assert chart.kinds and {*chart.kinds} <= said
+        assert "model" not in chart.of or chart.titled["model"].iloc[0] in said
+        batches = {*chart.titled.get("batch_per_worker", ())}
+        assert len(batches) != 1 or f"batch {batches.pop():g}" in said
         assert chart.alt and "tooltip" in json.dumps(spec) and "On devices" not in json.dumps(spec)
         wide = spec if "facet" in spec else spec | {"width": 300}
         vl_convert.vegalite_to_vega(wide, vl_version=VEGA_LITE, show_warnings=True)

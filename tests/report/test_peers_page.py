@@ -19,8 +19,9 @@ def run(number, way, step_s, nodes=2, all_reduce_s=None):
     return peers.Run(round=number, way=way, nodes=nodes, step_s=step_s, **about)
 
 
-def results(runs):
-    return peers.Results(
+def values(runs, what, **where):
+    """Return the medians of one kind of value."""
+    results = peers.Results(
         started_at=make_records.START,
         finished_at=make_records.START,
         cluster=make_calibration.calibration().cluster,
@@ -30,11 +31,7 @@ def results(runs):
         fits=[],
         runs=runs,
     )
-
-
-def values(runs, what, **where):
-    """Return the medians of one kind of value."""
-    found = peers.medians(results(runs))
+    found = peers.medians(results)
     for name, value in {"what": what, **where}.items():
         found = found[found[name] == value]
     return found

@@ -46,8 +46,7 @@ def add(folder, **changes):
     training = {"model": "fashion_mlp", "dataset": "fashion_mnist", "batch_per_worker": 64}
     training |= {"epochs": 5, "training_examples": 60_000, "training_accuracy": 0.9}
     training |= dict.fromkeys(("step_time_s", "epoch_time_s", "test_accuracy"))
-    strategies = ["single", "mpi"]
-    printed = {"strategy": strategies, "printed_name": strategies}
+    printed = {name: ["single", "mpi"] for name in ("strategy", "printed_name")}
     printed |= {"nodes": [1, 2], "training_time_s": [100.0, 50.0]}
     pd.DataFrame(printed | training).to_csv(folder / "sixth/trainings.csv", index=False)
 
@@ -74,6 +73,7 @@ def test_a_sixth_study_is_a_folder(folder, tmp_path):
     assert "<study>" not in page and "A sixth <study>" in text  # escaped
     assert 'href="sixth.html"' in (docs / "studies/index.md").read_text()
     assert "sixth" in studies.names()
+    assert "Fashion MLP, MPI" in (docs / "charts/sixth-scoreboard.csv").read_text()
 
 
 def test_a_claim_with_one_launch_of_each_point_is_not_decided(folder, tmp_path):

@@ -162,6 +162,8 @@ def test_a_fixed_global_batch_leaves_an_example_for_every_device(page):
     page.select_option("[name=scaling]", "global")
     page.fill("[name=global]", "16")
     assert [row["Batch of each"] for row in rows(page)] == ["16", "8", "4", "2", "1"]
+    page.fill("[name=global]", "1024")
+    assert rows(page)[0]["Batch of each"] == "1,024"
 
 
 def test_a_published_law_of_convergence_gives_the_time_to_the_target(watched):

@@ -116,8 +116,10 @@ class Chart:
     def spec(self) -> dict[str, Any]:
         """Its Vega-Lite specification, with its data inline."""
         title, plots = self.finding, self.declared.plots
-        shared = [name for name in ("experiment", "line", "strategy") if name in self.of]
+        shared = [name for name in ("model", "experiment", "line", "strategy") if name in self.of]
         where = [str(self.titled[name].iloc[0]) for name in shared]
+        batches = self.titled.filter(["batch_per_worker"]).drop_duplicates().to_numpy()
+        where += [f"batch {batch:g}" for batch in batches.flat if len(batches) == 1]
         plotted = [*([plots] if title else []), *self.kinds, *where]
         words = {"text": title or plots, "subtitle": " · ".join(plotted)}
         return draw(self.declared, self.titled) | {"title": words, "description": self.alt}

@@ -25,7 +25,7 @@ LETTER, TITLE_LETTER = 7.2, 9.6  # widths of a letter in pixels, as in charts.js
 _GAP, _NARROW = 12, 520  # pixels between panels, and of a narrow chart, as in charts.js
 
 Spec = dict[str, Any]
-_NAME_LETTERS, _LEGEND_LETTERS = 22, 34  # most letters of a line of a name
+_NAME_LETTERS, _LEGEND_LETTERS = 22, 30  # most letters of a line of a name
 _FEW_TICKS = 8  # most numbers of nodes that are all written at their axis
 _WIDTH_OF_ACCURACY = 0.05  # least width of an axis of accuracies
 _IS_LINE = f"indexof({[*ROLES]}, datum.role) >= 0"

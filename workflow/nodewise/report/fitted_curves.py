@@ -7,7 +7,6 @@ import pandas as pd
 from nodewise.predict.fit_curves import CURVE
 from nodewise.predict.law import LAWS
 from nodewise.report.context import ReportContext
-from nodewise.report.html import data
 from nodewise.report.page import curve_page
 from nodewise.results.curve_points import curve_keys
 from nodewise.strategies import STRATEGIES
@@ -20,7 +19,7 @@ def fitted_curves(study: ReportContext) -> dict[str, dict[str, Any]]:
 
     These are `label` (model, strategy, experiment and nodes), the `page` that shows the curve, its
     `model` and `source`, its `answers`, and on what they rest: the numbers of `nodes` that it was
-    fitted to and how far the formula is `off` there.
+    fitted to and how far the formula is `off` there, in the median and at most.
     """
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
     points = study.tables["curves"]
@@ -46,7 +45,7 @@ def fitted_curves(study: ReportContext) -> dict[str, dict[str, Any]]:
             "left_out": int((mine["observed_s"].notna() & ~mine["fitted"]).sum()),
             "nodes": nodes,
             "few": len(nodes) < _FEW,
-            "off": [data(off, "share") for off in fitted["error"].abs().agg(["median", "max"])],
+            "off": [*fitted["error"].abs().agg(["median", "max"])],
             "one_machine": words["cluster"] == study.words["cluster"]("local"),
             "alone": LAWS[row["law"]].alone or ("with JAX" if row["strategy"] in on_jax else ""),
         }

@@ -37,8 +37,8 @@ _DRAWS = 400
     facet="model",
     guide="one",
     title=[
-        "{devices} machines on 10 Gbit/s are predicted to train {model} {times} times as fast as "
-        "one, {model_first} {times_first} times"
+        "{devices} machines on 10 Gbit/s are predicted to train {model} {times_as_fast} times "
+        "as fast as one, {model_first} {times_as_fast_first} times"
     ],
     told=f"link == '{published_rows.SLOW}' and devices == 8",
     rank=["devices", "efficiency"],
@@ -52,10 +52,10 @@ _DRAWS = 400
 )
 def real_scaling(study: ReportContext) -> pd.DataFrame:
     """Return the efficiencies of published trainings and of their forecasts."""
-    rows = published_rows.scaling()
+    rows = published_rows.scaling().copy()
     order = {name: i for i, name in enumerate((*published_rows.MODELS, *published_rows.LINKS))}
-    role = rows["kind"].where(rows["kind"] == "predicted", "")
-    rows = rows.assign(role=role, times=(rows["devices"] * rows["efficiency"]).map("{:.2g}".format))
+    rows["role"] = rows["kind"].where(rows["kind"] == "predicted", "")
+    rows["times_as_fast"] = (rows["devices"] * rows["efficiency"]).map("{:.2g}".format)
     ranked = rows.sort_values(
         ["model", "link", "devices"], key=lambda names: names.map(order).fillna(names)
     )
@@ -101,7 +101,7 @@ def tested(study: ReportContext) -> pd.DataFrame:
     facet="model",
     free=True,
     title=[
-        "From {global_batch} examples a step on, {model} needs twice as many examples; "
+        "{model} needs twice the fewest examples from {global_batch} a step on; "
         "{model_first} from {global_batch_first} on"
     ],
     told="point == 'critical batch'",

@@ -9,7 +9,7 @@ from nodewise.report.scoreboard import scoreboard as printed_and_ours
 from nodewise.report.scoreboard import summary
 from nodewise.results.queries import LAUNCHES
 
-_OF_ALL = ("median", "points", "printed")  # of `summary`
+_OF_ALL = ["median", "points", "printed"]  # of `summary`
 
 
 @figure(
@@ -30,17 +30,18 @@ _OF_ALL = ("median", "points", "printed")  # of `summary`
     units={"median_of_all": "×", "points_of_all": "", "printed_of_all": ""},
     caption="Dashed: as published.",
     reading=(
-        "All points are shown, also those that do not count as evidence. A time is in the "
-        "published order if it compares with each other time of its row as the published one does."
+        "All points are shown, also those that are no evidence. A time is in the published order "
+        "if it compares with each other one of its model and batch as the published one does."
     ),
 )
 def scoreboard(study: ReportContext) -> pd.DataFrame:
     """Return our numbers divided by the published ones."""
     rows = printed_and_ours(study)
-    for name, of in rows.groupby("study"):
-        of_all = summary(of)
-        for column in _OF_ALL:
-            rows.loc[rows["study"] == name, f"{column}_of_all"] = of_all.get(column, float("nan"))
+    of_all = pd.DataFrame({name: summary(of) for name, of in rows.groupby("study")}).T
+    rows = rows.join(of_all.reindex(columns=_OF_ALL).add_suffix("_of_all"), "study")
+    several = rows.groupby(["study", "row"])["strategy"].transform("nunique") > 1
+    titles = rows["strategy"].map(study.strategy_title).astype("str")
+    rows["row"] = rows["row"].mask(several, rows["row"].astype("str") + ", " + titles)
     shown = ["study", "row", "strategy", "nodes", "quantity", "printed", "ours", "ratio"]
     shown += ["kind", "order", *LAUNCHES, *(f"{column}_of_all" for column in _OF_ALL)]
     return rows.dropna(subset="ratio").reindex(columns=shown)

@@ -102,8 +102,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     yield Page("records.html", "records.md.j2", "All records", _records(study), contents=False)
     terms = sorted(read_tree(GLOSSARY), key=lambda one: one["term"].lower())
     yield Page("glossary.html", "glossary.md.j2", "Glossary", {"terms": terms}, contents=False)
-    figures = [(slug(name), FIGURES[name].plots, FIGURES[name].reading) for name in FIGURES]
-    shown = {"figures": figures}
+    shown = {"figures": [(slug(name), one.plots, one.reading) for name, one in FIGURES.items()]}
     yield Page("how-to-read.html", "how_to_read.md.j2", "How to read the charts", shown)
 
 

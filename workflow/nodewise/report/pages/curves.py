@@ -102,9 +102,8 @@ def _section(study: ReportContext, curves: dict[str, Any], cells: pd.DataFrame) 
     first = cells.iloc[0]
     record, name = study.records[first["cell_id"]], first["strategy"]
     nodes = record.cell.cluster
-    points = study.points
     alike = [*_SECTION, "model"]
-    points = points[(points[alike] == first[alike]).all(axis=1)]
+    points = study.points[(study.points[alike] == first[alike]).all(axis=1)]
     points = points.sort_values(["batch_per_worker", "nodes"])
     keys = [key for key in dict.fromkeys(curve_keys(points)) if key in curves]
     title = study.experiment_title(first["experiment"])

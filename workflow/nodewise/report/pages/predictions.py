@@ -34,6 +34,7 @@ _ANSWERS = [
     Column("run", "Time to target accuracy there", "s", "fitted"),
     Column("run_one", "Time to target accuracy on one node", "s", "fitted"),
     Column("run_fastest", "Target accuracy soonest on"),
+    Column("off", "Formula off by at most", "share", "error"),
 ]
 _JUDGED = [
     Column("source", "Source"),
@@ -73,7 +74,11 @@ def _source(
     fitted = {str(key): curves[key] for key in points.index}
     link = Markup('<a href="{}">{}</a>')
     links = {key: link.format(one["page"], breakable(one["label"])) for key, one in fitted.items()}
-    rows = [answer | {"link": links[key]} for key, of in fitted.items() for answer in of["answers"]]
+    rows = [
+        answer | {"link": links[key], "off": one["off"][1]}
+        for key, one in fitted.items()
+        for answer in one["answers"]
+    ]
     return {
         "title": _TITLES[source],
         "anchor": slug(source),

@@ -102,16 +102,10 @@ def pages(study: ReportContext) -> Iterator[Page]:
     context = {
         "studies": table(listed, _COUNTS),
         "verdicts": [sum(one.verdict == word for one in study.claims) for word in VERDICTS],
-        **_claims(study.claims),
+        "decided": claims_table(study.claims, decided=True),
+        "open": claims_table(study.claims, decided=False),
     }
     yield Page("studies/index.html", "studies/index.md.j2", "Studies", context, contents=False)
-
-
-def _claims(claims: Sequence[Judged]) -> dict[str, Table | None]:
-    return {
-        "decided": claims_table(claims, decided=True),
-        "open": claims_table(claims, decided=False),
-    }
 
 
 def _context(
@@ -126,9 +120,11 @@ def _context(
     unused = "speedup" if about.scoreboard == "time" else "ratio"
     columns = [one for one in _PRINTED if filled[one.name] and not one.name.startswith(unused)]
     ours = set(study.cells.loc[study.cells["study"] == name, "experiment"])
-    charts = study.pick("strategies", "speedup", "parts")
+    times, charts = study.pick("time", study=name), study.pick("strategies", "speedup", "parts")
     experiments = [one for one in charts if one.of.get("experiment") in ours]
-    figures = study.pick("time", study=name) or experiments[:1]
+    figures = times or experiments[:1]
+    if not any(one.finding for one in times):  # what counts as evidence comes first
+        figures = [one for one in experiments if one.finding][:1] or figures
     return {
         "name": name,
         "about": about,
@@ -137,11 +133,12 @@ def _context(
         "scoreboard": study.pick("scoreboard", study=name),
         "figures": figures,
         "accuracy": study.pick("accuracy", study=name),
-        "experiments": [one for one in experiments if one not in figures],
+        "experiments": [one for one in [*times, *experiments] if one not in figures],
         "printed": table(study.with_titles(printed), columns) if len(rows) else None,
         "ours": None if len(rows) else _ours(study, name),
         "models": _models(study, name),
-        **_claims(claims),
+        "decided": claims_table(claims, decided=True),
+        "open": claims_table(claims, decided=False),
     }
 
 

@@ -54,7 +54,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "figures": study.pick("tested"),
         "misses": table(_rows(misses), _ROWS),
         "slower": int((misses["ratio"] > 1).sum()),
-        "missed": len(misses),
         "links": [table(rows, _LINKS) for rows in (kinds, _by_link(curves))],
         "next": {"count": len(following), **following.mean(numeric_only=True)},
         "every": table(_rows(every), _ROWS),

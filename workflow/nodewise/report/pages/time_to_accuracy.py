@@ -62,8 +62,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     own = study.with_titles(study.overhead["steps_to_accuracy"])
     unknown = {"batches": "–", "more": None, "exponent": "–"}
     known = [*published_batches()]
-    rows: list[dict[Any, Any]] = [*known]
-    rows += [unknown | row for row in own.to_dict("records")]
+    rows = [*known, *(unknown | row for row in own.to_dict("records"))]
     for row in rows:
         row.update({name: float(f"{row[name]:.2g}") for name in _BATCHES})
     judged = published.read("convergence/judged").sort_values("median", ascending=False)
