@@ -130,7 +130,7 @@ def forecast_nodes(
                 prediction.print_standing(standing(share, most, *links, node=job.node))
             prediction.print_target(job, converges_like)
     if training.cautions:
-        typer.echo(f"The measured time may mislead: {training.cautions}.", err=as_json)
+        typer.echo(f"About the measured time: {training.cautions}.", err=as_json)
 
 
 def _measured(asked: Mapping[str, Any]) -> "Training":

@@ -68,7 +68,7 @@ class Training:
         hidden: the share h, if it is known of the software.
         measured: examples per second by number of devices.
         scatter: how far these may be off: standard deviation of their logarithm.
-        cautions: why they may mislead, in words; empty if nothing was seen.
+        cautions: notes on them, or why they may mislead, in words; empty if there are none.
         devices_per_node: devices in each node, if the file of the measured points says so.
         input_share: share of a step that the worker that waited longest waited for its batch, if a
             record says so. The others wait for that worker, and meanwhile their input arrives.

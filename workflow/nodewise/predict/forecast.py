@@ -63,11 +63,10 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
         rows = convert([path], options, advice=_ADVICE)
     elif batch and not {"batch_per_worker", "global_batch"} & set(rows):
         rows = rows.assign(batch_per_worker=batch)
-    curves = measurements(rows, path).curves
-    if len(curves) > 1:
-        named = ", ".join(curve.name for curve in curves[:5])
-        raise UserError(f"{path}: has {len(curves)} curves ({named} …); one is needed")
-    curve = curves[0]
+    found = measurements(rows, path)
+    curve, count = found.curves[0], len(found.curves)
+    if count > 1:
+        raise UserError(f"{path}: has {count} curves, such as {curve.name}; one is needed")
     if curve.global_batch is not None:
         raise UserError(f"{path}: needs the same batch per device; `nodewise fit` takes others")
     chosen = batch or mode(point.batch_per_worker for point in curve.measured)
@@ -83,6 +82,7 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
         batch=chosen if curve.batch_known else None,
         measured={point.nodes: point.nodes * chosen / point.step_time_s for point in points},
         devices_per_node=None if curve.devices_per_host is None else int(curve.devices_per_host),
+        cautions="; ".join(found.notes),
     )
 
 
