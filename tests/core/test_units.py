@@ -65,6 +65,7 @@ def test_numbers_of_a_chart_are_written_without_an_exponent(value, written):
         (3571, "1 h 0 min"),
         (3700, "1 h 2 min"),
         (2e5, "2 days 7 h"),
+        (3.2e9, "37,037 days 0 h"),
     ],
 )
 def test_durations_are_said_as_people_say_them(seconds, said):

@@ -31,7 +31,7 @@ AskedGlobalBatch = Annotated[int | None, Option(min=1, help="Or: all workers tog
 Batches = Annotated[str | None, Option(help="Such as 16,32,64 a device: the soonest is taken.")]
 EpochExamples = Annotated[int | None, Option(min=1, help="Examples per epoch.")]
 Epochs = Annotated[float, Option(help="Number of epochs.")]
-NodePrice = Annotated[str | None, Option(help="An hour of a node or device: 2.5 or '2.5 EUR'.")]
+NodePrice = Annotated[str | None, Option(help="Of one node- or device-hour: 2.5 or '2.5 EUR'.")]
 Deadline = Annotated[str | None, Option(help="Time for the examples: 90s, 30min, 2h, 1d.")]
 Budget = Annotated[float | None, Option(help="What they may cost, in units of the price.")]
 ConvergesLike = Annotated[str | None, Option(help="resnet, bert, … or a file of a noise scale.")]

@@ -120,7 +120,7 @@ def write_duration(seconds: float | None) -> str:
         return f"{seconds / 60:.3g} min"
     if minutes < 48 * 60:
         return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes // 1440} days {minutes % 1440 // 60} h"
+    return f"{minutes // 1440:,} days {minutes % 1440 // 60} h"
 
 
 def _scaled(value: float, unit: str) -> str:

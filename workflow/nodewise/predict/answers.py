@@ -304,6 +304,8 @@ class Answers:
         adds = f"each further {self.job.node} adds less than half of itself"
         if at == len(self.nodes) - 1:
             adds = "the most that were compared"
+        elif at == self.best("fastest"):
+            adds = "no other number compared is faster"
         gains = f"{faster:,.1f} times as fast for {price:,.1f} times the price; " if at else ""
         return f": {gains}{adds}"
 

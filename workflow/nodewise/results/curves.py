@@ -443,7 +443,7 @@ def _about_nodes(points: Sequence[Measured]) -> list[str]:
     share, nodes = min(shares, default=(1.0, 1))
     if share < _SUPERLINEAR:
         notes.append(
-            f"a step takes {1 - share:.0%} less time on {nodes} nodes than on one: no formula "
-            "explains an efficiency over 100 %, so intervals are wider"
+            f"a step takes {100 - 100 * share:.0f} % less time on {nodes} nodes than on one: no "
+            "formula explains an efficiency over 100 %, so intervals are wider"
         )
     return notes
