@@ -274,7 +274,7 @@ QUESTIONS = {
     "multi worker mirrored": ("strategies/multi-worker-mirrored.html",),
     "MultiWorkerMirroredStrategy": ("strategies/multi-worker-mirrored.html",),
     "gradient compression": ("strategies/compressed-sgd.html",),
-    "pipeline parallelism": ("strategies/pipelined.html", "strategies/hybrid.html"),
+    "pipeline parallelism": ("strategies/model-parallel.html", "strategies/hybrid.html"),
     "critical batch bert": ("time-to-accuracy.html",),
     "time to accuracy": ("time-to-accuracy.html",),
     "energy": ("findings.html",),
