@@ -40,8 +40,7 @@ def test_the_hierarchy_that_limits_cpu_time_is_found(tmp_path, groups, version, 
 
 
 def machine(**kinds):
-    names = ("quota", "soft", "private", "links", "latency")
-    return dict.fromkeys(names, YES) | kinds
+    return dict.fromkeys(("quota", "soft", "private", "links", "latency"), YES) | kinds
 
 
 def rows(text):

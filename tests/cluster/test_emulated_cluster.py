@@ -99,6 +99,5 @@ def test_the_next_run_removes_the_groups_of_a_launcher_killed_with_its_guard(tmp
             with suppress(psutil.NoSuchProcess):
                 process.kill()
     psutil.wait_procs(family, 30)
-    base = cgroup.find_base()
-    assert list(base.glob("nodewise-*"))
+    assert list(cgroup.find_base().glob("nodewise-*"))
     cgroup.remove_stale()

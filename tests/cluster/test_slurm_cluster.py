@@ -113,8 +113,7 @@ def test_a_job_out_of_time_says_so_and_the_cell_can_be_measured_in_another(proje
     wait_until(lambda: len(ssh_hosts.agents(project)) >= 6, 120, run)
     job = slurm_nodes.said(inside, "squeue", "-h", "-o", "%A").strip()
     slurm_nodes.said(inside, "scontrol", "update", f"JobId={job}", "EndTime=now+1")
-    said = projects.finish(run, 2)
-    assert f"nodewise: the Slurm job {job} has ended (" in said
+    assert f"nodewise: the Slurm job {job} has ended (" in projects.finish(run, 2)
     assert not (project / "ended.json").exists()
     wait_until(lambda: not ssh_hosts.agents(project))
 

@@ -91,8 +91,7 @@ def test_a_model_of_several_files_with_callbacks_is_measured_on_two_hosts_and_no
     assert {worker.device for worker in record.result.workers} == {f"CPU, {cores}"}
     payload = record.result.payload_bytes
     assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
-    losses = [epoch.loss for epoch in record.result.epochs]
-    assert len(set(losses)) == 3
+    assert len({epoch.loss for epoch in record.result.epochs}) == 3
     wait_until(lambda: not ssh_hosts.agents(tmp_path / "there"))
 
 

@@ -1,27 +1,24 @@
 """A batch that does not fit the memory of its nodes is reported before anything starts."""
 
+from contextlib import nullcontext
+
 import pytest
 
 import make_architectures as make_models
 import make_records as make
+from nodewise.measure import step_memory
 from nodewise.models import facts
 from nodewise.results.model_description import Memory
 from nodewise.study import memory_fit
 
 GB = 10**9
+SIZES = dict.fromkeys(("weights_bytes", "gradients_bytes", "optimizer_bytes"), 1)
 
 
 @pytest.fixture
 def large(tmp_path, monkeypatch):
     """Return a user's model whose process takes 1 GB, plus 10 MB per example."""
-    memory = Memory(
-        weights_bytes=1,
-        gradients_bytes=1,
-        optimizer_bytes=1,
-        fixed_bytes=GB,
-        bytes_per_example=GB // 100,
-        measured={4: GB},
-    )
+    memory = Memory(**SIZES, fixed_bytes=GB, bytes_per_example=GB // 100, measured={4: GB})
     monkeypatch.setattr(facts, "OWN_DESCRIPTIONS", tmp_path)
     own = {"model": "large", "build": "models/templates/own_model.py:build", "load": "mine:load"}
     name = facts.own_description(make.cell(**own)).stem
@@ -48,3 +45,11 @@ def test_workers_on_one_machine_share_its_memory_and_tensorflow(large):
     assert memory_fit.misfit(cell, needed, 4) is None
     assert "2.0 GB on each of 4 nodes" in memory_fit.misfit(cell, needed - 1, 4)
     assert memory_fit.misfit(cell, 2 * GB, 1) is None  # a worker of its own host
+
+
+def test_the_memory_of_training_is_measured_with_a_progress_bar(monkeypatch):
+    shown = []
+    monkeypatch.setattr(step_memory, "progress", lambda label, total: nullcontext(shown.append))
+    monkeypatch.setattr(step_memory, "run_fresh", lambda *given: SIZES | {"peak_bytes": GB})
+    assert step_memory.measure_memory(make.cell(), None).fixed_bytes == GB
+    assert shown == [1, 2, 3, 4, 5]

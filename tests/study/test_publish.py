@@ -81,8 +81,7 @@ def test_a_whole_study_is_copied_as_it_is_and_its_manifest_says_what_it_holds(pr
 
 def test_an_experiment_that_was_cut_off_stays_out(project):
     files(project, "more")[0].unlink()
-    ran = publish()
-    assert "left out: more: 3 of 4 cells measured\n" in ran.stdout
+    assert "left out: more: 3 of 4 cells measured\n" in publish().stdout
     assert all(path.parts[0] == "steps" for path in published(project))
 
 

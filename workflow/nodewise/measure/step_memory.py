@@ -14,6 +14,7 @@ from nodewise.cluster import memory
 from nodewise.cluster.api import NO_GPU
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
+from nodewise.core.progress import progress
 from nodewise.measure.fresh_process import EndedEarlyError, run_fresh
 from nodewise.results.model_description import Memory
 
@@ -36,20 +37,21 @@ def measure_memory(cell: Cell, manifest: Path | None, most: int = BATCHES[-1]) -
         UserError: a process failed.
     """
     peaks: dict[int, int] = {}
-    for batch in [one for one in BATCHES if one <= most] or [most]:
-        try:
-            seen = run_fresh(sizes_of_training, cell.model_copy(update={"batch": batch}), manifest)
-        except EndedEarlyError as error:
-            if len(peaks) < _ENOUGH_PEAKS:
-                reason = f"{cell.model}: a batch of {batch} was not trained: {error}"
-                raise UserError(reason) from error
-            break  # this machine has too little memory for it, which the line shows, too
-        peaks[batch] = seen.pop("peak_bytes")
-        sizes = seen
-        if peaks[batch] - min(peaks.values()) > ENOUGH_BYTES:
-            break
+    with progress(f"{cell.model}: memory of training", len(BATCHES)) as show:
+        for batch in [one for one in BATCHES if one <= most] or [most]:
+            one = cell.model_copy(update={"batch": batch})
+            try:
+                seen = run_fresh(sizes_of_training, one, manifest)
+            except EndedEarlyError as error:
+                if len(peaks) < _ENOUGH_PEAKS:
+                    raise UserError(f"{cell.model}: batch {batch} failed: {error}") from error
+                break  # this machine has too little memory for it, which the line shows, too
+            peaks[batch] = seen.pop("peak_bytes")
+            show(len(peaks))
+            if peaks[batch] - min(peaks.values()) > ENOUGH_BYTES:
+                break
     fixed, each = _line(peaks)
-    return Memory(fixed_bytes=fixed, bytes_per_example=each, measured=peaks, **sizes)
+    return Memory(fixed_bytes=fixed, bytes_per_example=each, measured=peaks, **seen)
 
 
 def _line(peaks: dict[int, int]) -> tuple[int, int]:

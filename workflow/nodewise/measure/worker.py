@@ -111,8 +111,7 @@ def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, float
     """Hold parameters as node `rank`; see `serve_in_node`."""
 
     def start() -> object:
-        data = load(task.manifest)
-        job = _job(task, data, recipe_of(task.cell), rank)
+        job = _job(task, load(task.manifest), recipe_of(task.cell), rank)
         return STRATEGIES[task.cell.strategy].worker().Server(job)
 
     return serve_in_node(task, rank, channel, start)
@@ -120,8 +119,7 @@ def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, float
 
 def check_model(task: Task) -> None:
     """Check that the cell's strategy can split the model; raise RefusedError if not."""
-    data = load(task.manifest)
-    job = _job(task, data, recipe_of(task.cell), 0)
+    job = _job(task, load(task.manifest), recipe_of(task.cell), 0)
     STRATEGIES[task.cell.strategy].worker().check(job)
 
 
