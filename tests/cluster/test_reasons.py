@@ -27,7 +27,7 @@ def test_an_error_in_a_graph_says_what_is_wrong_and_where():
         (ValueError("no such layer\nmore of it"), "ValueError: no such layer"),
         (UserError("what, where"), "what, where"),
         (RuntimeError(""), "RuntimeError: "),
-        (RuntimeError("Graph execution error:\n\n  it broke"), "RuntimeError: it broke"),
+        (RuntimeError("Graph execution error:\n2 root error\nit broke"), "RuntimeError: it broke"),
     ],
 )
 def test_other_errors_say_their_first_line(error, reason):

@@ -23,7 +23,7 @@ Work = Callable[[int, Channel], Message]
 
 LINE_LENGTH = 500
 # beginnings of lines of errors that explain nothing
-_SAYING_NOTHING = ("Graph execution error:", "Detected at node", 'File "', "<stack traces")
+_SAYING_NOTHING = r'Graph execution error:|Detected at node|File "|<stack traces|\d+ root error'
 
 
 def be_worker(rank: int, work: Work, connection: Connection, log: Path | None) -> NoReturn:
@@ -77,7 +77,7 @@ def reason_of(error: BaseException) -> str:
     text = str(error)
     node = re.search(r"^Detected at node (\S+) defined at.*$", text, re.MULTILINE)
     lines = [line.strip() for line in text[node.end() if node else 0 :].splitlines()]
-    saying = [line for line in lines if line and not line.startswith(_SAYING_NOTHING)]
+    saying = [line for line in lines if line and not re.match(_SAYING_NOTHING, line)]
     first_line = (saying or [""])[0] + (f" (at {node[1]})" if node else "")
     if not isinstance(error, UserError):
         first_line = f"{type(error).__name__}: {first_line}"
