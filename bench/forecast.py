@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,12 @@ def judged(
 
     Args:
         known: the constants by publisher, learned without it.
-        found: the cases.
+        found: the cases. Those over links that are not known are left out.
         second: the second given point; cases without it are left out.
     """
     for number, case in enumerate(found):
         more = second(case) if second else None
-        if second is not None and more is None:
+        if case.within == "unknown" or (second is not None and more is None):
             continue
         points = dict([case.given, *([more] if more else [])])
         asked = [(count, value) for count, value in case.others if count not in points]
@@ -91,12 +92,17 @@ def judged(
             }
 
 
-def all_judged(second: Second | None = None) -> pd.DataFrame:
-    """Return the weighted forecasts of all published cases, with each publisher left out."""
+@cache
+def without_publishers() -> dict[str, dict[str, Any]]:
+    """Return the constants by publisher, learned without it."""
     found = list(cases())
     publishers = {case.publisher for case in found}
-    known = {one: learn([case for case in found if case.publisher != one]) for one in publishers}
-    return weighted(pd.DataFrame(judged(known, found, second)))
+    return {one: learn([case for case in found if case.publisher != one]) for one in publishers}
+
+
+def all_judged(second: Second | None = None) -> pd.DataFrame:
+    """Return the weighted forecasts of all published cases, with each publisher left out."""
+    return weighted(pd.DataFrame(judged(without_publishers(), list(cases()), second)))
 
 
 def summary(rows: pd.DataFrame) -> dict[str, Any]:

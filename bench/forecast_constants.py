@@ -30,6 +30,7 @@ _LEAST_DEVIATION = 0.4  # few sources agree by chance
 _SMALL_BYTES = 65_536  # smaller messages take as long
 LINKS = ("nvlink", "bridge", "pcie", "no_p2p", "rdma", "rails", "tcp")
 BETWEEN = ("rdma", "rails", "tcp")
+WITHIN = ("contention_within", "contention_no_p2p")
 WIDER, WIDER_LINKS = 1.1, 1.2
 """Factors on the deviations: with few publishers, the learned ones are too small. They are chosen
 so that the intervals of publishers left out hold."""
@@ -82,6 +83,8 @@ def priors() -> dict[str, tuple[float, float]]:
         "nodes_differ": (np.log(0.012), 1.2),
         "contention_within": (0.2, 0.3),
         "contention_between": (0.1, 0.15),
+        # 0 if each device has a way of its own to the host's memory, 1 if all share one
+        "contention_no_p2p": (0.5, 0.5),
     }
 
 
@@ -110,8 +113,12 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """Yield the cases of all-reduces over known links that have a given point and others."""
-    table = published.forecast_cases().fillna({"within_kind": "", "transport": "", "parameters": 0})
+    """Yield the cases of all-reduces that have a given point and others.
+
+    Those over links that are not all known are learned from, but not judged.
+    """
+    unknown = {"within_kind": "unknown", "transport": "", "parameters": 0}
+    table = published.forecast_cases().fillna(unknown)
     run = (table["n_devices"] == table["baseline_devices"]).cumsum()  # a case may have several runs
     for _, points in table.groupby(["case", run], sort=False):
         row = points.iloc[0].to_dict()
@@ -123,7 +130,7 @@ def cases() -> Iterator[Case]:
         most = np.inf if row["between_gbit"] > 0 else per_node
         others = tuple((n, value) for n, value in pairs if n != first and n <= most)
         usable = row["exchange"] in ("ring", "nccl", "mpi") and row["parameters"]
-        if usable and row["within_kind"] and given and others:
+        if usable and given and others:
             rate = f"{row['between_gbit']:g}gbit"
             between = f"{rate}-{row['transport']}".removesuffix("-")
             cluster, training = CaseRow.model_validate(row).setup()
@@ -173,14 +180,19 @@ def _weights(draws: Draws, case: Case) -> np.ndarray:
 
 
 def _involved(case: Case, draws: Draws) -> Iterator[str]:
-    """Yield the constants on which the points of a case depend."""
+    """Yield the constants on which the points of a case depend.
+
+    Those that depend on the kind of a link are left out where it is unknown.
+    """
     most = max(n for n, _ in (case.given, *case.others))
     inside, many = (
         min(most, case.cluster.devices_per_node) > 1,
         most > case.cluster.devices_per_node,
     )
-    for name in draws.constants:
-        within = name in ("devices_differ", "contention_within", "latency_within")
+    links = [link for link in (case.cluster.within, case.cluster.between) if link]
+    of_unknown = {name for link in links if len(link) > 1 for name in (*link, *WITHIN)}
+    for name in draws.constants.keys() - of_unknown:
+        within = name in (*WITHIN, "devices_differ", "latency_within")
         across = name in ("nodes_differ", "contention_between", "latency_between", *BETWEEN)
         if name in PRIORS and (inside or not within) and (many or not across):
             yield name

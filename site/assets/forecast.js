@@ -7,14 +7,15 @@
   const mean = (values) =>
     Math.exp(values.reduce((sum, one) => sum + Math.log(one), 0) / values.length);
 
-  /** Return what a link achieves between two partners, and its limit, in bytes per second. */
-  function rates(known, link) {
-    const ways = Object.entries(link).map(([family, nominal]) =>
-      family === "tcp"
-        ? [Math.exp(known.clusters.tcp) * 1e9, known.tcp_share * nominal]
-        : [Math.exp(known.clusters[family]) * nominal, nominal],
-    );
-    return [0, 1].map((at) => mean(ways.map((way) => way[at])));
+  /** Return what two of `count` partners achieve over a link, in bytes per second. */
+  function rateOf({ clusters, tcp_share, switched }, level, link, count) {
+    const ways = Object.entries(link).map(([family, nominal]) => {
+      const [unit, limit] = family === "tcp" ? [1e9, tcp_share * nominal] : [nominal, nominal];
+      const contended = clusters[`contention_${family === "no_p2p" ? family : level}`];
+      const power = family === "nvlink" && nominal >= switched ? 0 : contended;
+      return [(Math.exp(clusters[family]) * unit) / (count / 2) ** power, limit];
+    });
+    return Math.min(...[0, 1].map((at) => mean(ways.map((way) => way[at]))));
   }
 
   /** Return how much slower computing is on a number of devices, and the seconds of sending. */
@@ -29,9 +30,7 @@
     for (const [level, differ, count] of levels) {
       slower += Math.exp(clusters[differ]) * Math.log2(count);
       if (count > 1) {
-        const [achieved, limit] = rates(known, cluster[level]);
-        const power = cluster[level].nvlink >= known.switched ? 0 : clusters[`contention_${level}`];
-        const rate = Math.min(achieved / (count / 2) ** power, limit);
+        const rate = rateOf(known, level, cluster[level], count);
         send += (2 * (1 - 1 / count) * payload) / rate;
         send += Math.ceil(payload / known.bucket_bytes) * Math.exp(clusters[`latency_${level}`]);
       }

@@ -45,12 +45,16 @@ def test_no_rate_exceeds_the_link():
 
 
 @pytest.mark.parametrize(
-    ("name", "contend"),
-    [("nvlink2", True), ("pcie5", True), ("nvlink3", False), ("nvlink5", False)],
+    ("name", "contention", "contend"),
+    [
+        *(("nvlink2", "within", True), ("pcie5", "within", True)),
+        *(("nvlink3", "within", False), ("nvlink5", "within", False)),
+        *(("pcie4-no-p2p", "no_p2p", True), ("pcie4-no-p2p", "within", False)),
+    ],
 )
-def test_devices_contend_unless_switches_connect_them(name, contend):
+def test_devices_contend_unless_switches_connect_them(name, contention, contend):
     def sent_s(exponent):
-        clusters = constants()["clusters"] | {"contention_within": (exponent, 0.0)}
+        clusters = constants()["clusters"] | {f"contention_{contention}": (exponent, 0.0)}
         cluster = Cluster(8, read_link("within", name), None)
         draws = Draws(cluster, RESNET, dict(constants()) | {"clusters": clusters})
         return draws.parts((8, 1))[1][0, 0]

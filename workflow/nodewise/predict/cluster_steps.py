@@ -10,10 +10,11 @@ With m devices in each of k nodes, n = m·k, a step of a fixed batch per device 
 c is the time of computing, u and v are what unequal devices and nodes add per doubling, S is the
 size of a gradient, B and R are the nominal rates of a device's link within the node and of a node's
 link, w and e the shares of them that training achieves, a and b what contention takes from them (a
-is 0 behind NVLink's switches), and h is the share of the shorter of computing and sending that is
-hidden behind the other. At x times the batch of a device, computing takes c·(f + (1 − f)·x) with a
-fixed share f. W and E are at most B and R. What TCP achieves is the hosts' and does not grow with
-the nominal rate: there, e·R is a rate T instead, and E at most the payload's share of R.
+is 0 behind NVLink's switches, and larger without peer-to-peer, where devices share the way to the
+host's memory), and h is the share of the shorter of computing and sending that is hidden behind the
+other. At x times the batch of a device, computing takes c·(f + (1 − f)·x) with a fixed share f. W
+and E are at most B and R. What TCP achieves is the hosts' and does not grow with the nominal rate:
+there, e·R is a rate T instead, and E at most the payload's share of R.
 
 No cluster has exactly the constants of another. So each constant is a distribution over clusters,
 learned from published measurements (`cluster_constants.yaml`, `bench/forecast_constants.py`). The
@@ -36,10 +37,8 @@ from nodewise.predict.points import Floats
 
 DRAWS = 4000
 _FREEDOM = 4.0  # degrees of freedom of Student's t, of log measured times
-_OF_ALL = (
-    *("hidden", "batch", "devices_differ", "nodes_differ"),
-    *("contention_within", "contention_between", "latency_within", "latency_between"),
-)
+_OF_ALL = ("hidden", "batch", "devices_differ", "nodes_differ", "latency_within", "latency_between")
+_NO_LINK = [[np.inf], [np.inf], [1.0]]
 _LEAST_COMPUTE = 0.1  # share of a given step: nobody starts from devices that wait even longer
 
 
@@ -117,12 +116,9 @@ class Draws:
         self.batch = np.exp(drawn["batch"]) if known_batch is None else known_batch * always
         # Rows are those of the links: within a node and between nodes.
         self._differ = np.exp([drawn["devices_differ"], drawn["nodes_differ"]])
-        self._contention = np.array([drawn["contention_within"], drawn["contention_between"]])
-        if (cluster.within or {}).get("nvlink", 0.0) >= self._known["switched"]:
-            self._contention[0] = 0.0
         self._latency_s = np.exp([drawn["latency_within"], drawn["latency_between"]])
-        rates = [self._rates(link) for link in (cluster.within, cluster.between)]
-        self._achieved, self._limit = np.swapaxes(rates, 0, 1)
+        rates = self._rates("within", cluster.within), self._rates("between", cluster.between)
+        self._achieved, self._limit, self._kept = np.swapaxes(rates, 0, 1)
         self.noise = self._known["noise"] * np.append(0, self._random.standard_t(_FREEDOM, DRAWS))
         self._fixed = expit(self._draw("batch_fixed"))
 
@@ -141,17 +137,20 @@ class Draws:
         chosen[..., 0] = np.exp(np.log(ways[..., 0]).mean(axis=0))
         return np.asarray(chosen)
 
-    def _rates(self, link: Link | None) -> Floats:
-        """Return the rate of a link that two partners achieve, and its limit, (2, 1 + draws).
+    def _rates(self, level: str, link: Link | None) -> Floats:
+        """Return what two partners achieve, its limit, and the share kept per doubling of partners.
 
-        They are in bytes per second; without a link they are infinite.
+        Rates are in bytes per second, infinite without a link. The shape is (3, 1 + draws).
         """
-        ways = []
+        ways: list[Any] = []
         for family, nominal in (link or {}).items():
             unit, share = (1e9, self._known["tcp_share"]) if family == "tcp" else (nominal, 1.0)
             achieved = np.exp(self._draw(family)) * unit
-            ways.append([achieved, np.full_like(achieved, share * nominal)])
-        return self._one_of(np.array(ways)) if ways else np.full((2, 1 + DRAWS), np.inf)
+            power = self._draw("contention_no_p2p" if family == "no_p2p" else f"contention_{level}")
+            if family == "nvlink" and nominal >= self._known["switched"]:
+                power = np.zeros_like(power)
+            ways.append([achieved, np.full_like(achieved, share * nominal), 0.5**power])
+        return self._one_of(np.array(ways or [_NO_LINK]))
 
     def parts(self, layout: tuple[int, int]) -> tuple[Floats, Floats, Floats]:
         """Return what a step on a layout (see `Cluster`) consists of, without what is hidden.
@@ -162,7 +161,7 @@ class Draws:
         """
         counts = np.array(layout, float)[:, None]
         slower = 1 + (self._differ * np.log2(counts)).sum(axis=0)
-        rates = np.minimum(self._achieved / (counts / 2) ** self._contention, self._limit)
+        rates = np.minimum(self._achieved * self._kept ** np.log2(counts / 2), self._limit)
         messages = np.ceil(self._payload / self._known["bucket_bytes"]) * (counts > 1)
         sent = 2 * (1 - 1 / counts) * self._payload / rates
         return slower, sent, (messages * self._latency_s).sum(axis=0)
