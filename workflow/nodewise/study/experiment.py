@@ -36,6 +36,7 @@ OWN_STUDY = "nodewise"  # of experiments that repeat no published study
 def _is_a_study(name: str) -> str:
     allowed = [*studies.names(), OWN_STUDY]
     if name not in allowed:
+        check_project()
         raise ValueError(f"{name!r} is not allowed, must be one of {', '.join(allowed)}")
     return name
 
