@@ -125,6 +125,6 @@ def test_what_a_curve_lacks_is_said_and_no_number_is_made_up(run):
     assert known["nodes"][0]["time"] == pytest.approx(65 * 60 / 100 * 1000, rel=0.2)
     no_batch = [row.replace(",512,", ",,") for row in strong((1, 2, 4))]
     said = user_error(run, no_batch, *ask, "--examples", 51_200)
-    assert "curve a: steps to an accuracy need batches" in said
+    assert "curve a: times of examples need batches" in said
     assert "curve a: --batch means nothing" in user_error(run, no_batch, "optimum", "--batch", 9)
     assert needs_examples in user_error(run, weak((1, 2, 4)), "optimum", "--deadline", "1h")

@@ -72,7 +72,7 @@ def compiled(model: str, optimizer: str) -> keras.Model:
     if model == "fashion_mlp":
         return registry.load(model).build()
     built = globals()[model.rpartition("_")[2]]()
-    if model.startswith("drawn_"):  # by each worker for itself
+    if model == "drawn_normalised":  # by each worker for itself
         built.layers[0].kernel.assign(np.random.default_rng().normal(size=(WIDTH, 16)))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     if "linear" in model:

@@ -110,7 +110,7 @@ def train(
         arrays["residual"] = flat(trained.state()[-2:-1])
     trained.agree()
     arrays["agreed"] = flat(trained.weights())
-    model = [v.numpy() for v in api.agreed(trained.model)]
+    model = [*trained.weights(), *(v.numpy() for v in statistics)]
     if case.split:
         trained.restore(initial)
         arrays["times"] = [trained.split_step(batch) for batch in batches]

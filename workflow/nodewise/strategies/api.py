@@ -295,9 +295,8 @@ def moving_statistics(model: keras.Model) -> list[keras.Variable]:
 
 
 def agreed(model: keras.Model) -> list[keras.Variable]:
-    """Return the variables that `agree` makes equal: all weights, then moving statistics."""
-    frozen = [variable for variable in _frozen(model) if "float" in variable.dtype]
-    return [*model.trainable_variables, *frozen, *moving_statistics(model)]
+    """Return the variables that `agree` makes equal: trainable weights, then moving statistics."""
+    return [*model.trainable_variables, *moving_statistics(model)]
 
 
 def seeds(model: keras.Model) -> list[keras.Variable]:

@@ -181,8 +181,8 @@ class Pipeline(api.Strategy):
         found = [np.frombuffer(message, np.float32) for message in messages]
         for place, stage in enumerate(self._stages):
             of_stage = found[place :: len(self._stages)]
+            weights = sum(math.prod(v.shape) for v in stage.trainable_variables)
             mean = np.stack(of_stage).mean(axis=0)
-            weights = len(mean) - sum(math.prod(v.shape) for v in api.moving_statistics(stage))
             # weights are equal in all pipelines; only statistics are averaged
             agreed = np.concatenate([of_stage[0][:weights], mean[weights:]])
             api.assign(api.agreed(stage), agreed)
