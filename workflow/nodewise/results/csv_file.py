@@ -90,8 +90,9 @@ def read_table(path: Path, *, ragged: bool = False) -> tuple[list[str], Lines]:
         raise UserError(f"{path}: has no rows below its header")
     for number, values in () if ragged else rows:
         if len(values) < len(header) or any(values[len(header) :]):
+            above = "; is row 1 a title? It must name the columns" if len(header) == 1 else ""
             raise UserError(
-                f"{path}: row {number}: has {len(values)} values for {len(header)} columns"
+                f"{path}: row {number}: has {len(values)} values for {len(header)} columns{above}"
             )
     return header, rows
 
