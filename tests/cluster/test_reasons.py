@@ -27,7 +27,8 @@ def test_an_error_in_a_graph_says_what_is_wrong_and_where():
         (ValueError("no such layer\nmore of it"), "ValueError: no such layer"),
         (UserError("what, where"), "what, where"),
         (RuntimeError(""), "RuntimeError: "),
-        (RuntimeError("Graph execution error:\n2 root error\nit broke"), "RuntimeError: it broke"),
+        (RuntimeError("Graph execution error:\n\n  it broke"), "RuntimeError: it broke"),
+        (RuntimeError("2 root error(s) found.\n  it broke"), "RuntimeError: it broke"),
     ],
 )
 def test_other_errors_say_their_first_line(error, reason):

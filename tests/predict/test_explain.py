@@ -209,7 +209,9 @@ def test_a_smaller_exchange_is_a_remedy_where_bytes_take_long():
 
 def test_the_same_devices_in_one_node_are_a_reference():
     options = "--one '50 samples/s' --one-devices 3 --many '22 samples/s' --devices 3 --batch 8"
-    apart = ask(f"{options} --one-nodes 1 --devices-per-node 1 --payload 848e6 --link 10gbit-tcp")
+    apart = ask(
+        f"{options} --one-nodes 1 --devices-per-node 1 --parameters 212e6 --link 10gbit-tcp"
+    )
     assert apart["causes"][0]["name"] == c.BYTES
     assert apart["decided"]
     same = {row["name"] for row in ask(options)["causes"] if row["probability"] > 0.1}

@@ -109,5 +109,6 @@ def test_a_changed_title_of_a_study_measured_before_is_on_the_site(project):
     study["experiments"] = {CELLS[0][0].experiment: study["experiments"]["steps"]}
     (project / "config/one.yaml").write_text(yaml.safe_dump(study))
     assert build(project) == {"build_site"}
-    pages = (project / "build/site").rglob("*.html")
-    assert any("Steps anew" in path.read_text() for path in pages)
+    texts = [path.read_text() for path in (project / "build/site").rglob("*.html")]
+    assert any("Steps anew" in text for text in texts)
+    assert any("use <code>config&#47;one.yaml</code>" in text for text in texts)

@@ -94,7 +94,8 @@ def _pass_on(worker: int, to_worker: Connection, launcher: Connection, answers: 
 
 def _end_of(worker: int) -> Message:
     """Return the failure of a worker that ended without giving a reason."""
-    text = ending(os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]))
+    _, status = os.waitpid(worker, 0)
+    text = ending(os.waitstatus_to_exitcode(status))
     return {"text": text, "peer": False, "refused": False}
 
 

@@ -103,11 +103,8 @@ class Callbacks:
             (logs, weight) for logs, weight in self._channel.share(own, self._workers) if weight
         ]
         total = sum(weight for _, weight in shared)
-        return {
-            name: sum(logs[name] * weight for logs, weight in shared) / total
-            for first, _ in shared[:1]
-            for name in first
-        }
+        names = shared[0][0] if shared else {}
+        return {name: sum(logs[name] * weight for logs, weight in shared) / total for name in names}
 
     def _user_errors(self) -> AbstractContextManager[None]:
         return user_errors(self._options.place) if self._options.place else nullcontext()

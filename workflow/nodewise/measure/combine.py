@@ -18,8 +18,11 @@ from nodewise.results.record import (
 
 # Keras' names of accuracy, which depend on the kind of labels
 _ACCURACIES = (
-    *("accuracy", "acc"),
-    *("sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy"),
+    "accuracy",
+    "acc",
+    "sparse_categorical_accuracy",
+    "categorical_accuracy",
+    "binary_accuracy",
 )
 
 

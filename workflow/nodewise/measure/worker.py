@@ -211,9 +211,10 @@ def _evaluate(
     strategy: Strategy, recipe: Recipe, data: Dataset, workers: int, rank: int
 ) -> dict[str, Any]:
     """Evaluate the worker's part of the test examples. The parts of all workers are disjoint."""
-    rows, size = np.array_split(np.arange(data.test_examples), workers)[rank], EVALUATION_BATCH
-    for layer in stateful(strategy.model)[:1]:  # it takes whole batches of one size only
-        size = tf.nest.flatten(layer.states)[0].shape[0]
+    rows = np.array_split(np.arange(data.test_examples), workers)[rank]
+    size = EVALUATION_BATCH
+    if layers := stateful(strategy.model):  # they take whole batches of one size only
+        size = tf.nest.flatten(layers[0].states)[0].shape[0]
         rows = rows[: len(rows) // size * size]
     batches = evaluation_batches(data, recipe, rows, size)
     logs = strategy.evaluate(batches) if len(rows) else {}

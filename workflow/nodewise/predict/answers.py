@@ -73,8 +73,9 @@ class Job:
             UserError: there are several epochs or limits, but the examples are not known.
         """
         asked = {"epochs": self.epochs != 1, "deadline": self.deadline_s, "budget": self.budget}
-        for option in filter(asked.get, () if examples or self.steps else asked):
-            raise UserError(f"--{option}: needs --examples, the examples of an epoch")
+        given = [option for option, value in asked.items() if value]
+        if given and not (examples or self.steps):
+            raise UserError(f"--{given[0]}: needs --examples, the examples of an epoch")
         epochs = "epoch" if self.epochs == 1 else f"{self.epochs:,.6g} epochs"
         name = "run" if self.steps else _MANY if examples is None else epochs
         return replace(self, name=name, examples=examples or _MANY_EXAMPLES)

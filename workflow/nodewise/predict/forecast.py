@@ -212,13 +212,14 @@ def forecast(
         job = replace(job, unknown=("step_s", "batch", "global_batch"))
     far = counts > constants()["checked_devices"]
     exact = np.isin(counts, [*training.measured]) & (training.scatter == 0)
-    candidates, most, names = [], max(training.measured), ["extrapolated", "measured"]
+    candidates, most = [], max(training.measured)
     for asked in [global_batch / counts] if global_batch else batches or (size,):
         batch = np.full(len(counts), asked)
         relative = (batch / size).tolist()
         rates = forecast_throughputs(cluster, training, counts.tolist(), batches=relative)
         kinds = [far, exact & np.isclose(relative, 1)]
-        kind, step_s = np.select(kinds, names, "forecast"), counts * batch / rates
+        kind = np.select(kinds, ["extrapolated", "measured"], "forecast")
+        step_s = counts * batch / rates
         candidates.append(Answers(job, counts.astype(float), batch, step_s, kind, most))
     return with_best_batch(candidates)
 

@@ -7,6 +7,7 @@ evidence (`nodewise.report.evidence`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -252,22 +253,19 @@ def _of_batches(rows: pd.DataFrame, claim: Claim) -> pd.DataFrame:
     return pd.concat([small.assign(at="at the smallest batch"), large])
 
 
-def claims_table(claims: Sequence[Judged], *, decided: bool) -> Table | None:
-    """Return the claims that are decided, or those with too little evidence; None without any."""
-    rows = [
-        {
-            "verdict": verdict(one.verdict),
-            "says": _SMALL.format(
-                text(f"{one.claim.says.rstrip('.')} ({one.claim.where})."),
-                text(f"Agrees if {one.claim.decided_by[:1].lower()}{one.claim.decided_by[1:]}"),
-            ),
-            "found": _found(one) if len(one.counting) else "",
-            "needs": one.needs,
-        }
-        for one in claims
-        if (one.verdict != OPEN) == decided
-    ]
-    return table(rows, _CLAIMS if decided else [*_CLAIMS[1:], _NEEDS]) if rows else None
+def claims_tables(claims: Sequence[Judged]) -> dict[str, Table | None]:
+    """Return the claims that are `decided` and those that are `open`; None where there are none."""
+    rows: dict[str, list[dict[str, Any]]] = {"decided": [], "open": []}
+    for one in claims:
+        says = _SMALL.format(
+            text(f"{one.claim.says.rstrip('.')} ({one.claim.where})."),
+            text(f"Agrees if {one.claim.decided_by[:1].lower()}{one.claim.decided_by[1:]}"),
+        )
+        found = _found(one) if len(one.counting) else ""
+        row = {"verdict": verdict(one.verdict), "says": says, "found": found, "needs": one.needs}
+        rows["open" if one.verdict == OPEN else "decided"].append(row)
+    columns = {"decided": _CLAIMS, "open": [*_CLAIMS[1:], _NEEDS]}
+    return {name: table(of, columns[name]) if of else None for name, of in rows.items()}
 
 
 def verdict(words: str) -> Markup:

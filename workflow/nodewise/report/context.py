@@ -106,18 +106,23 @@ class ReportContext:
     # --- titles ---
 
     @cached_property
-    def _experiment_titles(self) -> dict[str, str]:
-        """The titles of experiments, by name.
+    def _experiments(self) -> dict[str, tuple[str, str]]:
+        """The title of each experiment by name, and the file that has it if it is not the study's.
 
-        Those of records that were measured earlier have their titles from the configuration that
-        the folder of these records is named after, if that configuration still exists.
+        Those of records that were measured earlier are from the configuration that the folder of
+        these records is named after, if that configuration still exists.
         """
-        configs = (*map(read_config, self.config.earlier_configs()), self.config)
-        return {name: one.title for of in configs for name, one in of.experiments.items()}
+        files = {str(file): read_config(file) for file in self.config.earlier_configs()}
+        experiments = [(file, of.experiments) for file, of in [*files.items(), ("", self.config)]]
+        return {name: (one.title, file) for file, of in experiments for name, one in of.items()}
 
     def experiment_title(self, name: str) -> str:
         """Return the title of an experiment, or its name if no configuration has it."""
-        return self._experiment_titles.get(name, name)
+        return self._experiments.get(name, (name, ""))[0]
+
+    def experiment_file(self, name: str) -> str:
+        """Return the existing configuration of an experiment that was measured earlier, or ''."""
+        return self._experiments.get(name, (name, ""))[1]
 
     def model_title(self, model: str) -> str:
         """Return the title of a model, or its name if it is not one of ours."""

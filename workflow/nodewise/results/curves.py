@@ -403,11 +403,8 @@ def _curve(row: Mapping[Any, Any], points: Sequence[Measured], doubtful: Sequenc
         points = [one.model_copy(update=dict.fromkeys(PARTS)) for one in points]
         notes.append("parts add up to more than the step: not used")
     curve = Curve(name=row["curve"], measured=tuple(points), **known)
-    scaling, shared = curve.scaling, curve.global_batch is not None
-    one_batch = 1 < len(curve.nodes) == len(curve.measured)  # on each number of nodes
-    if (shared and scaling == "weak") or (not shared and scaling == "strong" and one_batch):
-        same = f"the global batch is {'' if shared else 'not '}the same at all points"
-        notes.append(f"scaling is {scaling}, but {same}: it is taken as unknown")
+    if wrong := _contradiction(curve):
+        notes.append(f"scaling is {curve.scaling}, but {wrong}: it is taken as unknown")
         changes["scaling"] = "unknown"
     if (scatter := max(one.noise or 0.0 for one in points)) > _SCATTERED:
         notes.append(f"repeats scatter by {scatter:.0%}: are they of several runs or settings?")
@@ -425,6 +422,16 @@ def _curve(row: Mapping[Any, Any], points: Sequence[Measured], doubtful: Sequenc
         changes["cluster"] = None
     notes += _about_nodes(points)
     return curve.model_copy(update={**changes, "notes": tuple(notes)})
+
+
+def _contradiction(curve: Curve) -> str:
+    """Return how the batches of a curve contradict its scaling; empty if they do not."""
+    one_batch = 1 < len(curve.nodes) == len(curve.measured)  # on each number of nodes
+    if curve.scaling == "strong" and one_batch and curve.global_batch is None:
+        return "the global batch is not the same at all points"
+    if curve.scaling == "weak" and curve.global_batch is not None:
+        return "the global batch is the same at all points"
+    return ""
 
 
 def _about_nodes(points: Sequence[Measured]) -> list[str]:

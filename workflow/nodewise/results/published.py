@@ -51,9 +51,10 @@ def read(name: str) -> pd.DataFrame:
 
 def of_studies(table: str) -> pd.DataFrame:
     """Return the files `table` of all studies that have one, with the column `study`."""
-    files = {name: studies.FOLDER / name / f"{table}.csv" for name in studies.studies()}
-    found = {name: pd.read_csv(path) for name, path in files.items() if path.is_file()}
-    tables = [rows.assign(study=name) for name, rows in found.items()]
+    known = [
+        name for name in studies.studies() if (studies.FOLDER / name / f"{table}.csv").is_file()
+    ]
+    tables = [read(f"{name}/{table}").assign(study=name) for name in known]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 

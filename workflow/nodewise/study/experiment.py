@@ -124,8 +124,9 @@ class Experiment(Feeding):
         return self
 
     def _check_models(self) -> None:
-        for model in self.models:
+        if self.models:
             check_project()
+        for model in self.models:
             _check_known("models", model, registry())
         taken = registry().keys() & self.own_models.keys()
         if taken:

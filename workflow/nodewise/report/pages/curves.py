@@ -124,6 +124,7 @@ def _section(study: ReportContext, curves: dict[str, Any], cells: pd.DataFrame) 
         "launches": len(cells),
         "records": {name: first[name] for name in ("experiment", "model", "strategy")},
         "command": record.provenance.command,
+        "config": study.experiment_file(first["experiment"]),
     }
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.report import evidence
-from nodewise.report.claims import VERDICTS, Judged, claims_table, value, verdict
+from nodewise.report.claims import VERDICTS, Judged, claims_tables, value, verdict
 from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, data, text
 from nodewise.report.page import Page
@@ -102,8 +102,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     context = {
         "studies": table(listed, _COUNTS),
         "verdicts": [sum(one.verdict == word for one in study.claims) for word in VERDICTS],
-        "decided": claims_table(study.claims, decided=True),
-        "open": claims_table(study.claims, decided=False),
+        **claims_tables(study.claims),
     }
     yield Page("studies/index.html", "studies/index.md.j2", "Studies", context, contents=False)
 
@@ -137,8 +136,7 @@ def _context(
         "printed": table(study.with_titles(printed), columns) if len(rows) else None,
         "ours": None if len(rows) else _ours(study, name),
         "models": _models(study, name),
-        "decided": claims_table(claims, decided=True),
-        "open": claims_table(claims, decided=False),
+        **claims_tables(claims),
     }
 
 

@@ -92,7 +92,8 @@ class Updates(CallsExchange):
         Raises:
             FloatingPointError: the gradient is not finite, and would never leave the residual.
         """
-        self.steps, options = self.steps + 1, self._options
+        self.steps += 1
+        options = self._options
         if self.steps <= options.warmup_steps and self._job.rank >= options.warmup_nodes:
             return _EXAMPLES.pack(0)
         self.residual += gradient * (self._job.global_batch / self.examples)
