@@ -106,7 +106,7 @@ def test_two_runs_in_one_log_are_refused(tmp_path, text, line):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("total images", "images", "total images/sec"),
+        ("images/sec:", "frames/sec:", "total images/sec"),
         *(
             ("Mode:        training", f"Mode:        {mode}", "line 4: a run of inference only")
             for mode in ("forward-only", "forward only", "evaluation")

@@ -28,7 +28,7 @@ FIELDS: Mapping[str, tuple[str, float | None]] = DECLARED["fields"]
 
 COLLECTIVES: Mapping[str, str] = DECLARED["collectives"]
 """The law of each other name of an exchange."""
-_MOST_BYTES = 200_000_000
+MOST_BYTES = 200_000_000
 _START_BYTES = 20_000_000  # where recognition looks: libraries may write much before any result
 
 _CODES = re.compile(DECLARED["control"]["codes"])
@@ -90,7 +90,7 @@ class LogFormat:
     def sniff(self, path: Path) -> bool:
         """Return whether the file has a line by which this kind of log is recognised."""
         sign = (self.start or self.results[0]).removeprefix("^")  # prefixes are not removed yet
-        text = _plain(read_start(path, _START_BYTES))
+        text = plain(read_start(path, _START_BYTES))
         return re.search(sign, text) is not None and not re.search(self.unless, text)
 
     def read(self, path: Path) -> pd.DataFrame:
@@ -106,17 +106,18 @@ class LogFormat:
 
     def rows_of(self, text: str, path: Path) -> pd.DataFrame:
         """Return one row per result in the text of a log; see `read`."""
-        for sign, reason in self.refused.items():
-            for line in _find(sign, text):
-                raise _refusal(path, line, reason)
+        problems = [(line, why) for sign, why in self.refused.items() for line in _find(sign, text)]
         found = (_find(pattern, text) for pattern in self.results)
         results = next(filter(None, found), [])
         first_end = results[0].end() if results and not self.scattered else len(text)
         settings = [lines for pattern in self.settings if (lines := _find(pattern, text))]
         for lines in settings:
-            for line in lines:
-                if line.start() > first_end or line.groups() != lines[0].groups():
-                    raise _refusal(path, line, "another run begins; give each its own file")
+            said = lines[0].groups()
+            again = [line for line in lines if line.start() > first_end or line.groups() != said]
+            problems += [(line, "another run begins; give each its own file") for line in again]
+        for line, why in problems:
+            number = text.count("\n", 0, line.start()) + 1
+            raise UserError(f"{path}: line {number}: {why}")
         if not results:
             raise UserError(f"{path}: has no line like `{self.example}`")
         results = _of_one_rank(results, max(map(len, settings), default=1))
@@ -132,11 +133,6 @@ class LogFormat:
 
 def _find(pattern: str, text: str) -> list[re.Match[str]]:
     return [*re.finditer(pattern, text, re.MULTILINE)]
-
-
-def _refusal(path: Path, at: re.Match[str], reason: str) -> UserError:
-    number = at.string.count("\n", 0, at.start()) + 1
-    return UserError(f"{path}: line {number}: {reason}")
 
 
 def _of_one_rank(results: list[re.Match[str]], ranks: int) -> list[re.Match[str]]:
@@ -176,12 +172,14 @@ def _columns(path: Path, matches: Sequence[re.Match[str]]) -> dict[str, Any]:
                 number = float(_THOUSANDS.sub("", text))
             except ValueError:
                 raise UserError(f"{path}: {name} must be a number, not {text!r:.40}") from None
-            row[column] = number * (PREFIXES[prefix[0].strip()] if prefix else 1.0) * unit
+            number *= PREFIXES[prefix[0].strip()] if prefix else 1.0
+            row[column] = row.get(column, 1.0) * number * unit
     if "stopped" in row:
         seconds = row.pop("stopped") - row.pop("started", 0.0)
         row["epoch_time_s"] = seconds / (row.pop("epochs", 1.0) or 1.0)
     if {"steps", "run_s"} <= set(row):
-        row["steps_per_s"] = row.pop("steps") / (row.pop("run_s") or math.nan)
+        made = row.pop("steps") - row.pop("steps_before", 0.0)
+        row["steps_per_s"] = made / (row.pop("run_s") or math.nan)
     if {"hosts", "devices_per_host"} <= set(row):
         row.setdefault("nodes", row["hosts"] * row["devices_per_host"])
     if "nodes" not in row and {"global_batch", "batch_per_worker"} <= set(row):
@@ -193,9 +191,9 @@ def _columns(path: Path, matches: Sequence[re.Match[str]]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)  # all formats look at the same start
-def _plain(content: bytes) -> str:
+def plain(content: bytes) -> str:
     """Return a log without codes for colours, and a line for each state of a progress bar."""
-    return _CODES.sub("", _RETURN.sub("\r", decode(content))).replace("\r", "\n")
+    return _RETURN.sub("\r", _CODES.sub("", decode(content))).replace("\r", "\n")
 
 
 def text_of(path: Path, known: Sequence[str]) -> str:
@@ -215,7 +213,7 @@ def text_of(path: Path, known: Sequence[str]) -> str:
     Raises:
         UserError: the file cannot be read, or is too large.
     """
-    text = _plain(read_bytes(path, _MOST_BYTES))
+    text = plain(read_bytes(path, MOST_BYTES))
     prefixes: dict[str, list[re.Match[str]]] = defaultdict(list)
     signs: set[str] = set()
     for pattern in known:

@@ -46,7 +46,7 @@ class ScalarsCsv:
     def sniff(self, path: Path) -> bool:
         """Return whether it is CSV with the columns that these programs always write."""
         header = read_header(path) if path.suffix == ".csv" else set()
-        return {"epoch", "step"} <= header or "Step" in header
+        return {"epoch", "step"} <= header or "Step" in header or "__MIN" in "".join(header)
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per value of the rate of training; see `training_rates`."""
@@ -117,7 +117,7 @@ def training_rates(path: Path, logged: Mapping[str, Sequence[str]]) -> pd.DataFr
         raise UserError(
             f"{path}: needs one rate of training, such as train/samples_per_sec or "
             f"epoch_steps_per_second; it has {', '.join(names) or 'none'}. "
-            "`nodewise import --pattern` takes any column"
+            "`nodewise import --pattern` takes any column of CSV"
         )
     (name,) = rates[best]
     try:

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.errors import UserError
+from nodewise.core.schema import read_bytes
 from nodewise.results.curve_units import SECONDS
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.log_format import DECLARED, LogFormat
+from nodewise.results.log_format import DECLARED, MOST_BYTES, LogFormat, plain
 
 _RUN = r'"time_ms": (\d+), .*"key": "run_start"[\s\S]*?"time_ms": (\d+), .*"key": "run_stop"'
 _CLOSE = 0.05
@@ -138,32 +139,32 @@ class KerasConsole(LogFormat):
             UserError: there is no epoch with the time of a step, or these times are 0, or the
                 epochs are of several runs.
         """
-        (pattern,), (epoch, first, samples, devices) = self.results, self.settings
+        (pattern,), (epoch, samples, processes, devices) = self.results, self.settings
         lines = pd.Series(_LAST_BAR.sub("\n", text).split("\n"), dtype=object)
         bars = _bars(lines, pattern, [int(count) for count in re.findall(samples, text)])
-        announced = bool(lines.str.contains(epoch).any())
+        begun = lines.str.extract(epoch)  # the number of an epoch, and how many are planned
+        announced = bool(begun[1].notna().any())
         if bars["has_loss"].any() or not announced:
             bars = bars[bars["has_loss"]]
-        begins = lines.str.contains(epoch) if announced else bars["ends"].shift(fill_value=True)
+        begins = begun[1].notna() if announced else bars["ends"].shift(fill_value=True)
         bars["epoch"] = begins.cumsum()
-        bars["training"] = lines.str.contains(first).cumsum()
-        epochs = _epochs(bars[bars["epoch"] > 0], path, self.example)
-        guessed, unsure = _counted(epochs, text)
-        of_sample, seconds = epochs["per_sample"] | guessed, epochs["seconds"]
-        times = {"step_time_s": seconds.mask(of_sample), "samples_per_s": 1 / seconds[of_sample]}
+        planned = begun[1].ffill().fillna("")
+        bars["training"] = ((begun[0] == "1") | (planned != planned.shift())).cumsum()
+        epochs = _counted(_epochs(bars[bars["epoch"] > 0], path, self.example), text)
+        of_sample, seconds = epochs["per_sample"] | epochs["guessed"], epochs["seconds"]
+        each = re.search(processes, plain(read_bytes(path, MOST_BYTES))) is not None
+        rate = "samples_per_s_per_device" if each else "samples_per_s"
+        times = {"step_time_s": seconds.mask(of_sample), rate: 1 / seconds[of_sample]}
         rows = pd.DataFrame(times).dropna(axis="columns", how="all").reset_index(drop=True)
         if logged := re.search(devices, text, re.MULTILINE):
             rows["nodes"] = float(logged["devices"])
-        holds = {
-            "unannounced": not announced,
-            "several": epochs["training"].nunique() > 1,
-            "first": epochs["first"].any(),
-            "validated": epochs["validated"].any(),
-            "coarse": (epochs["number"] < _COARSE).any(),
-            "guessed": guessed.any(),
-            "unsure": unsure.any(),
-        }
-        rows.attrs["notes"] = [note for name, note in self.notes.items() if holds[name]]
+        noted = epochs.assign(
+            unannounced=not announced,
+            several=epochs["training"].nunique() > 1,
+            coarse=epochs["number"] < _COARSE,
+            of_process=of_sample & (not each),
+        )
+        rows.attrs["notes"] = [note for name, note in self.notes.items() if noted[name].any()]
         return rows
 
 
@@ -221,8 +222,8 @@ def _epochs(bars: pd.DataFrame, path: Path, example: str) -> pd.DataFrame:
     return bars
 
 
-def _counted(epochs: pd.DataFrame, text: str) -> tuple[pd.Series, pd.Series]:
-    """Return which lines are guessed to count samples, and of which it is unsure what they count.
+def _counted(epochs: pd.DataFrame, text: str) -> pd.DataFrame:
+    """Return the lines, `guessed` to count samples, or `unsure` if it is not known what they count.
 
     Bars count samples if they advance by batches, or if a step would be too short.
     """
@@ -237,7 +238,7 @@ def _counted(epochs: pd.DataFrame, text: str) -> tuple[pd.Series, pd.Series]:
     old = not in_steps and " acc: " in text  # `accuracy` in TensorFlow 2
     doubtful = ~epochs["timed"] | (epochs["in_brackets"] & (old | (seconds < SECONDS["ms"])))
     guessed = epochs["in_brackets"] & ~epochs["per_sample"] & in_samples
-    return guessed, doubtful & ~epochs["per_sample"] & ~guessed
+    return epochs.assign(guessed=guessed, unsure=doubtful & ~epochs["per_sample"] & ~guessed)
 
 
 _SPECIAL = {"keras_console": KerasConsole, "mlperf_log": MlperfLog, "trainer_state": TrainerState}
