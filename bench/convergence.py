@@ -63,7 +63,7 @@ def points_left_out() -> Iterator[dict[str, Any]]:
                 "measured": mine.median(),
                 "predicted": found[0],
                 "constant": rest.loc[rest["global_batch"] == near, "examples"].median(),
-                **ends(found[1:], spread),
+                **ends(found, spread),
             }
 
 
@@ -86,7 +86,7 @@ def submissions() -> Iterator[dict[str, Any]]:
                 "measured": one["samples_to_target"],
                 "predicted": found[0],
                 "constant": first["samples_to_target"],
-                **ends(found[1:], _MEDIAN * spread[name] * runs_of),
+                **ends(found, _MEDIAN * spread[name] * runs_of),
             }
 
 
@@ -161,8 +161,8 @@ def _scatter(runs: pd.DataFrame) -> float:
 
 
 def ends(drawn: np.ndarray, spread: float) -> dict[str, float]:
-    """Return the 90 % interval of draws, each off by a further relative `spread`."""
-    off = np.random.default_rng(1).standard_normal(len(drawn))
+    """Return the 90 % interval of draws (see `interval_of`), off by a further `spread`."""
+    off = np.append(0, np.random.default_rng(1).standard_normal(len(drawn) - 1))
     low, high = interval_of(drawn * np.exp(spread * off))
     return {"low": float(low), "high": float(high)}
 

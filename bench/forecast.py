@@ -71,7 +71,7 @@ def judged(
             known[case.publisher],
         )
         for (count, value), column in zip(asked, draws.T, strict=True):
-            low, high = interval_of(column[1:])
+            low, high = interval_of(column)
             yield {
                 "case": number,
                 "name": case.name,
@@ -201,7 +201,7 @@ def agreement() -> pd.DataFrame:
         known += [about | {"n_devices": count, "value": value} for count, value in points]
         training = replace(case.training, measured=dict(points))
         draws = forecast_throughputs(case.cluster, training, [most])[:, 0]
-        low, high = interval_of(draws[1:])
+        low, high = interval_of(draws)
         rows.append({"forecast": draws[0], "forecast_low": low, "forecast_high": high})
     with tempfile.TemporaryDirectory() as folder:
         known_csv, asked_csv, fit_json = (Path(folder) / name for name in ("known", "asked", "fit"))

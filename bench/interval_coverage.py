@@ -195,7 +195,8 @@ def ask(trial: Trial, law: Law, batch: int, draws: int) -> list[dict[str, Any]]:
         "noise": design.noise,
         "misfit": design.misfit,
     }
-    told = zip(ASKED, fitted.evaluate(at), *interval_of(fitted.draw(at)), exact, strict=True)
+    drawn = fitted.draw(at)
+    told = zip(ASKED, drawn[0], *interval_of(drawn), exact, strict=True)
     return [
         {
             **about,

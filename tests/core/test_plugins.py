@@ -103,16 +103,10 @@ def make_site(study: Path) -> None:
     declared = STRATEGIES["one_way"]
     about = {"strategy": "one_way"} | declared.fields(declared.checked({}, 4), "sharded")
     cells = [make.cell(n=n, batch=batch, **about) for batch in (64, 512) for n in (2, 3, 4)]
-    records = [
-        record.model_copy(
-            update={
-                "cell": Cell.model_validate(
-                    record.cell.model_dump() | {"cluster": {"kind": "toy", "colour": "blue"}}
-                )
-            }
-        )
-        for record in [*make.grid(batches=(64, 512), repeats=3), *map(make.record, cells)]
-    ]
+    toys, records = {"cluster": {"kind": "toy", "colour": "blue"}}, []
+    for record in [*make.grid(batches=(64, 512), repeats=3), *map(make.record, cells)]:
+        cell = Cell.model_validate(record.cell.model_dump() | toys)
+        records.append(record.model_copy(update={"cell": cell}))
     tables = make.write_study(study, records, make.published())
     render(study)
     last = read_record(study / f"records/{records[-1].cell.id}.json")

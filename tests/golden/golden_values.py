@@ -60,6 +60,7 @@ def tables() -> dict[str, pd.DataFrame]:
     return {name: committed()[1][name] for name in TABLES}
 
 
+@cache
 def fits() -> dict[str, pd.DataFrame]:
     """Return the fits of the committed records, and how they predict held-out points."""
     config, tables = committed()

@@ -20,15 +20,10 @@ def test_the_tables_of_the_committed_records_are_unchanged(name):
     pd.testing.assert_frame_equal(golden.tables()[name], expected, check_dtype=False, **CLOSE)
 
 
-@pytest.fixture(scope="module")
-def fits():
-    return golden.fits()
-
-
 @pytest.mark.parametrize("name", golden.FITS)
-def test_the_fits_of_the_committed_records_are_unchanged(fits, name):
+def test_the_fits_of_the_committed_records_are_unchanged(name):
     expected = pd.read_parquet(golden.FOLDER / f"{name}.parquet")
-    pd.testing.assert_frame_equal(fits[name], expected, check_dtype=False, **FITTED)
+    pd.testing.assert_frame_equal(golden.fits()[name], expected, check_dtype=False, **FITTED)
 
 
 def test_synthetic_pictures_are_unchanged():

@@ -11,7 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import commands
+import make_calibration
+import make_records as make
 from mistakes import user_error
+from nodewise.core.schema import json_text
 from nodewise.predict.answers import OBJECTIVES, STEP_TIME, Job
 from nodewise.predict.curve_predictions import find_answers
 from nodewise.predict.fit_file import FitFile, fit_measurements, fit_study, read_fit, write_fit
@@ -374,6 +377,11 @@ def test_a_study_is_fitted_from_its_folder_or_its_table(tmp_path):
     (tmp_path / "overhead").mkdir()
     commands.run("fit", table, "-o", tmp_path / "overhead/fit.json")
     assert fit_study(records).curves == read_fit(tmp_path).curves
+    make.write(make.launches(nodes=(1, 2), strategy=("mpi",)), tmp_path)
+    fits = fit_study(tmp_path).fits
+    made = make_calibration.calibration((2,)).model_copy(update={"cluster": make.cell().cluster})
+    (tmp_path / "calibration.json").write_text(json_text(made))
+    assert fit_study(tmp_path).fits != fits
     commands.run("next", tmp_path)
     said = commands.refusal("fit", "site", "-o", tmp_path / "a.json")
     assert "holds no measured step times" in said

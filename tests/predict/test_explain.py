@@ -280,8 +280,8 @@ def test_a_table_of_measurements_is_explained_as_its_numbers_are(tmp_path):
     answer = ask(f"{file} --link 10gbit-tcp")
     assert answer["efficiency"] == pytest.approx(0.16 / 0.55)
     assert len(answer["read"]) == 3
-    for wrong in ("--batch 32", "--global-batch 64"):
-        assert "batch" in commands.refusal("explain", file, *wrong.split())
+    for wrong in ("--batch 32", "--global-batch 64", "--one-nodes 2"):
+        assert wrong.split()[0].strip("-") in commands.refusal("explain", file, *wrong.split())
 
 
 def test_a_step_without_causes_takes_what_cluster_steps_says():

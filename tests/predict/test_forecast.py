@@ -29,6 +29,8 @@ def test_devices_in_a_node_and_full_nodes_are_compared():
     assert {row["devices"]: row["nodes"] for row in rows} == nodes and len(rows) == len(nodes)
     # published cases have up to 64 devices
     assert [row["kind"] for row in rows] == ["measured"] + ["forecast"] * 5 + ["extrapolated"]
+    *_, far = run(*STEP, *NODES, "--parameters", "25.6e6", "--nodes", 9, "--given-devices", 72)
+    assert far["kind"] == "measured"
     assert (rows[0]["low"], rows[0]["step_time_s"], rows[0]["high"]) == (0.1, 0.1, 0.1)
     assert all(row["low"] < row["step_time_s"] < row["high"] for row in rows[1:])
     for row in rows:

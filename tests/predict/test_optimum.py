@@ -34,9 +34,8 @@ def known(law, values, draws=()):
     """Return a fit with the given coefficients; `draws` are further sets of coefficients."""
     points = Points.of(*np.array(MEASURED, float).T, PAYLOAD, 1.0, model="a", link="a")
     names = tuple((p.name, "a") for p in law.parameters)
-    first, *others = np.array([[of.get(name, 0.0) for name, _ in names] for of in (values, *draws)])
-    drawn = np.array(others or [first])
-    return Fit(law, names, first, drawn, 0.0, (True,) * len(names), len(points))
+    drawn = [[of.get(name, 0.0) for name, _ in names] for of in (values, *(draws or [values]))]
+    return Fit(law, names, np.array(drawn), 0.0, (True,) * len(names), len(points))
 
 
 def ask(nodes=range(1, 65), values=VALUES, law=None, draws=(), steps=None, **more):
@@ -118,7 +117,7 @@ def test_a_curve_that_does_not_know_one_node_has_no_answer():
 def test_the_best_batch_balances_the_fixed_time_of_a_step_with_the_examples():
     """A step takes f + c·b, and E·(1 + n·b/B) examples are needed: b = √(f·B/(c·n)) is best."""
     values = {"compute_fixed_s": 0.16, "compute_per_example_s": 0.01}
-    nodes, batches = [1, 4, 16, 64], [20, 40, 80, 160, 320, 640]
+    nodes, batches = [1, 4, 16, 64], range(20, 660, 5)
     asked = [
         ask(nodes, values, NoExchange(), steps=to_accuracy(6400), batch=batch) for batch in batches
     ]

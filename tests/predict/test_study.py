@@ -267,26 +267,29 @@ def test_a_pipeline_knows_the_rate_of_its_link():
     assert not any(name == "seconds_per_byte" for name, _ in unknown)
 
 
-def test_a_calibration_of_hosts_tells_the_rate_of_their_link():
-    hosts = Ssh.model_validate({"kind": "ssh", "hosts": ["a", "b"], "name": "two"})
-    found = make_calibration.calibration((2, 4)).model_copy(update={"cluster": hosts})
+@pytest.mark.parametrize("rates_mbit", [(), (200, 50)])  # else two nodes have a transfer
+def test_a_calibration_of_hosts_tells_the_rate_of_their_slowest_link(rates_mbit):
+    hosts = Ssh.model_validate({"kind": "ssh", "hosts": ["a", "b", "c"], "name": "lan"})
+    streams = [make_calibration.stream("a", "b", rate) for rate in rates_mbit]
+    update = {"cluster": hosts, "streams": streams}
+    found = make_calibration.calibration((3 if streams else 2, 4)).model_copy(update=update)
     at = {"machine": found.provenance.cpu, "nodes": (1, 2, 3)}
     rows = [
-        launches(cluster="two", **at),
-        launches(cluster="two, 2 workers on each", per_machine=2, **at),
+        launches(cluster="lan", **at),
+        launches(cluster="lan, 2 workers on each", per_machine=2, **at),
         launches(cluster="others", **at),
     ]
     told = {
         group.rows["cluster"].iloc[0]: group.priors.get(("seconds_per_byte", group.link))
         for group in find_groups(points_of(*tables(*rows)), [found])
     }
-    streams = [one.transfer.bits_per_s for one in found.launches if one.transfer]
-    assert told["two"].mean == pytest.approx(8 / streams[0], rel=0.01)
-    assert told["two, 2 workers on each"] == told["two"]
+    slowest = make_calibration.stream("a", "b", min(rates_mbit, default=100))
+    assert told["lan"].mean == pytest.approx(8 / slowest.bits_per_s, rel=0.01)
+    assert told["lan, 2 workers on each"] == told["lan"]
     assert told["others"] is None
-    (slow,) = find_groups(points_of(*tables(launches(cluster="two", cpu_share=0.5, **at))), [found])
+    (slow,) = find_groups(points_of(*tables(launches(cluster="lan", cpu_share=0.5, **at))), [found])
     own = slow.priors["seconds_per_byte", slow.link].mean  # own time passes half as fast
-    assert own == pytest.approx(told["two"].mean / 2)
+    assert own == pytest.approx(told["lan"].mean / 2)
 
 
 def stages(cluster, nodes=(1, 2, 3), **more):

@@ -155,12 +155,11 @@ def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):
 
 def split_row(folder, *splits):
     """Return the row of a cell of two workers with these split steps."""
-    record = make.record(make.cell(n=2))
-    workers = [
-        worker.model_dump() | {"split": split | {"idle_barrier_us": 2}}
-        for worker, split in zip(record.result.workers, splits, strict=True)
-    ]
-    return make.tables_of([make.changed(record, workers=workers)], folder)["cells"].iloc[0]
+    record = make.with_workers(
+        make.record(make.cell(n=2)),
+        lambda worker: {"split": splits[worker.rank] | {"idle_barrier_us": 2}},
+    )
+    return make.tables_of([record], folder)["cells"].iloc[0]
 
 
 def test_the_parts_of_a_step_have_their_shares_of_the_median_step(tmp_path):

@@ -191,9 +191,11 @@ def test_edited_models_and_strategies_measure_only_their_cells(project):
     assert rules == FOLLOWING | {"measure_noise_scale"}
 
 
-def test_an_edited_template_renders_pages_only(project):
+def test_an_edited_input_reruns_only_what_depends_on_it(project):
     edit(project / "site/templates/index.md.j2")
     assert would_run(project) == (set(), {"build_site", "all"})
+    edit(project / "data/published/curves/scaling_curves.csv")
+    assert would_run(project) == (set(), {"fit_overhead", "build_site", "all"})
 
 
 def refused(project: Path, *arguments: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Overhead models, fitted and judged on points that they were not fitted to.
 
-in:    the tables of curve points, cells, epochs and noise scales; calibrations if there are any
+in:    the tables of curve points, cells, epochs and noise scales; calibrations if there are any;
+       published curves, as which intervals widen
 out:   results/<study>/overhead: a CSV file for each table, and fit.json for `nodewise predict`
 steps: fit_overhead
 """
@@ -12,6 +13,7 @@ rule fit_overhead:
     input:
         tables=TABLES,
         calibrations=CALIBRATIONS,
+        published="data/published/curves/scaling_curves.csv",  # beyond what was measured
         code=layers("study"),
     output:
         [f"{RESULTS}/overhead/{table}.csv" for table in FITTED],

@@ -223,24 +223,24 @@ def explain_scaling(
         raise UserError(f"--sums {sums}: must be all-reduce, servers or servers=2")
     if files and (one or many or devices or at or one_devices > 1):
         raise UserError("give a file, or --one, --many, --devices and what belongs to them")
-    if one_nodes is not None and one_nodes > one_devices and not files:
-        raise UserError(f"--one-nodes {one_nodes}: must be at most --one-devices, {one_devices}")
     if files:
         posted, training = read_files(files, batch)
     else:
         posted, training = read_numbers(one, one_devices, many, devices, at or ()), Training(None)
     if global_batch and (batch or training.batch):
         raise UserError("--batch and --global-batch: give one of them; a file may say the batch")
-    last, count = posted[-1].devices, int((sums or "").partition("=")[2] or -1)
+    first, last = posted[0].devices, posted[-1].devices
+    if one_nodes is not None and one_nodes > first:
+        raise UserError(f"--one-nodes {one_nodes}: must be at most {first}, the fewest devices")
+    count = int((sums or "").partition("=")[2] or -1)
     again = {"synthetic": synthetic, "no-sync": no_sync}
     controls = {name: read_number(f"--{name}", text, last) for name, text in again.items() if text}
-    of_one = batch or (global_batch / posted[0].devices if global_batch else training.batch)
+    of_one = batch or (global_batch / first if global_batch else training.batch)
     training = replace(training, batch=of_one)
-    inside = devices_per_node or training.devices_per_node
     found = explain(
         Steps(
             posted,
-            cluster_of(inside, within, between, link=link),
+            cluster_of(devices_per_node or training.devices_per_node, within, between, link=link),
             with_options(training, parameters=parameters, payload=payload, precision=precision),
             strong=global_batch is not None,
             controls=controls,

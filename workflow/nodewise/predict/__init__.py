@@ -27,6 +27,6 @@ In a notebook:
     >>> from nodewise.predict.laws.collectives import RingAllReduce
     >>> points = Points.of(nodes=[1, 2, 4], batch=64, payload=5e6, step_s=[0.020, 0.118, 0.159])
     >>> fitted = fit(RingAllReduce(), points)
-    >>> fitted.evaluate(Points.of(nodes=[8, 16], batch=64, payload=5e6)).round(2).tolist()
+    >>> fitted.draw(Points.of(nodes=[8, 16], batch=64, payload=5e6))[0].round(2).tolist()
     [0.19, 0.2]
 """

@@ -344,8 +344,9 @@ def with_best_batch(candidates: Sequence[Answers]) -> Answers:
     if len(candidates) > 1 and candidates[0].job.steps is None:
         raise UserError("--batches: needs --converges-like or --samples-to-target")
     soonest = np.argmin([one.time[0] for one in candidates], axis=0)
-    chosen = {
-        name: np.choose(soonest, [getattr(one, name) for one in candidates])
+    points = np.arange(len(soonest))
+    chosen: dict[str, Any] = {
+        name: np.array([getattr(one, name) for one in candidates])[soonest, ..., points].T
         for name in ("batch", "step_s", "kind")
     }
     return replace(candidates[0], **chosen)
@@ -391,10 +392,7 @@ OBJECTIVES: Mapping[str, Callable[[Answers], Floats]] = {
 }
 """What the best number of nodes minimises, (1 + draws, points), from the quantities of the table.
 Infinite where a number is not allowed."""
-TITLES: Mapping[str, str] = {
-    "knee": "knee",
-    "fastest": "fastest",
-    "cheapest": "cheapest",
+TITLES: Mapping[str, str] = {name: name for name in OBJECTIVES} | {
     "deadline": "cheapest within the deadline",
     "budget": "fastest within the budget",
     "energy": "least energy",

@@ -101,26 +101,22 @@ class CurvePredictions:
             drawn[2::2] += np.log(factor)  # in every second draw, steps do not depend on the batch
             return np.asarray(batch / np.exp(drawn))
         fitted = self._fits[curve.name]
-        points, one_node = (
-            Points.of(n, batch, curve.payload, model=curve.name, link=curve.link)
+        drawn, alone = (
+            fitted.draw(Points.of(n, batch, curve.payload, model=curve.name, link=curve.link))
             for n in (nodes, np.ones_like(nodes))
         )
-        drawn = fitted.draw(points)
-        # a wider interval must not make a step faster than on one node
-        alone = fitted.draw(one_node)
-        chance = np.random.default_rng(len(drawn)).standard_normal((len(drawn), 1))
+        draws = len(drawn) - 1
+        chance = np.append(0, np.random.default_rng(draws).standard_normal(draws))[:, None]
         wider = drawn * np.exp(chance * self._widening(curve, nodes) / DEVIATIONS)
-        drawn = np.maximum(wider, np.minimum(drawn, alone))
-        return np.vstack([fitted.evaluate(points), drawn])
+        # a wider interval must not make a step faster than on one node
+        return np.asarray(np.maximum(wider, np.minimum(drawn, alone)))
 
     def observed(
         self, curve: Curve, nodes: Floats, batch: Floats, hosts: Sequence[float | None]
     ) -> Floats:
         """Return equally likely times of another measurement; as `steps`, with its noise."""
         steps = self.steps(curve, nodes, batch, hosts)
-        if curve.name not in self._published:
-            steps[1:] = self._fits[curve.name].add_noise(steps[1:])
-        return steps
+        return steps if curve.name in self._published else self._fits[curve.name].add_noise(steps)
 
     def _widening(self, curve: Curve, nodes: Floats) -> Floats:
         """Return how much the interval of log time widens on each side, (points,).

@@ -63,8 +63,7 @@ class Fit:
     Attributes:
         law: the law.
         coefficients: name and label of each coefficient.
-        values: the fitted values, (coefficients,).
-        draws: equally likely values, (draws, coefficients).
+        draws: the fitted values, then equally likely ones, (1 + draws, coefficients).
         noise: relative standard deviation of measured steps around the law.
         certain: whether the points determine each coefficient's term to within ±15 % of a step.
         count: number of points that the law was fitted to.
@@ -72,50 +71,44 @@ class Fit:
 
     law: Law
     coefficients: tuple[Coefficient, ...]
-    values: Floats
     draws: Floats
     noise: float
     certain: tuple[bool, ...]
     count: int
 
     def value(self, name: str, label: str) -> float:
-        """Return the value of a coefficient."""
-        return float(self.values[self.coefficients.index((name, label))])
-
-    def evaluate(self, points: Points) -> Floats:
-        """Return step times in seconds, (points,)."""
-        return self._step_s(self.values, points)
+        """Return the fitted value of a coefficient."""
+        return float(self.draws[0, self.coefficients.index((name, label))])
 
     def draw(self, points: Points) -> Floats:
-        """Return equally likely step times in seconds by the law, (draws, points)."""
-        return self._step_s(self.draws, points)
-
-    def _step_s(self, theta: Floats, points: Points) -> Floats:
-        """Return step times for coefficients θ of (…, coefficients), (…, points).
+        """Return step times in seconds by the fit, then equally likely ones, (1 + draws, points).
 
         A model or link without coefficients gets 0.
         """
-        padded = np.concatenate([theta, np.zeros((*theta.shape[:-1], 1))], axis=-1)
+        padded = np.column_stack([self.draws, np.zeros(len(self.draws))])
         rows = _rows_of(self.law, self.coefficients, points)
         names = (p.name for p in self.law.parameters)
-        values = {name: padded[..., row] for name, row in zip(names, rows, strict=True)}
+        values = {name: padded[:, row] for name, row in zip(names, rows, strict=True)}
         return self.law.seconds(values, points)["step"]
 
     def add_noise(self, drawn: Floats) -> Floats:
-        """Return equally likely times of another measurement, for draws of the law's times.
+        """Return equally likely times of another measurement, for what `draw` returned.
 
         The noise is one common shift per draw, so that a point's interval does not depend on which
-        others are asked.
+        others are asked. The times by the fit stay as they are.
         """
-        chance = np.random.default_rng(self.count).standard_t(TAILED, (len(drawn), 1))
-        return np.asarray(drawn * np.exp(self.noise * chance))
+        chance = np.random.default_rng(self.count).standard_t(TAILED, len(drawn) - 1)
+        return np.asarray(drawn * np.exp(self.noise * np.append(0, chance))[:, None])
 
 
 def interval_of(drawn: Floats) -> Floats:
-    """Return both ends of the 90 % interval of draws (draws, …), as (2, …); NaN without draws."""
-    if not len(drawn):
+    """Return both ends of the 90 % interval of draws (1 + draws, …), as (2, …).
+
+    The first is the best value and does not count. The ends are NaN without others.
+    """
+    if len(drawn) == 1:
         return np.full((2, *drawn.shape[1:]), np.nan)
-    return np.asarray(np.quantile(drawn, TAILS, axis=0))
+    return np.asarray(np.quantile(drawn[1:], TAILS, axis=0))
 
 
 def with_interval(drawn: Floats) -> Floats:
@@ -124,7 +117,7 @@ def with_interval(drawn: Floats) -> Floats:
     The interval holds the first draw, though a coefficient that is not identified can be 0 in a
     fit, at the edge of the draws.
     """
-    ends = np.stack([drawn[0], *interval_of(drawn[1:])])
+    ends = np.stack([drawn[0], *interval_of(drawn)])
     return np.stack([drawn[0], ends.min(axis=0), ends.max(axis=0)])
 
 
@@ -148,7 +141,7 @@ def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = 
     problem = _Problem(law, points, priors or {})
     try:
         y, noise = problem.solve()
-        drawn = problem.draw(y, noise, draws)
+        drawn = np.vstack([y, problem.draw(y, noise, draws)])
     except (ValueError, RuntimeError) as error:  # SciPy found numbers not finite, or gave up
         names = ", ".join(np.unique(points.model))
         raise UserError(
@@ -158,7 +151,6 @@ def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = 
     return Fit(
         law=law,
         coefficients=problem.coefficients,
-        values=problem.values(y),
         draws=problem.values(drawn),
         noise=float(noise[0]),
         certain=tuple((high - low < 2 * _UNCLEAR).tolist()),

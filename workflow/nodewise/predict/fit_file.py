@@ -21,6 +21,7 @@ from nodewise.core.schema import read_json
 from nodewise.predict.fit import DRAWS, Fit, interval_of
 from nodewise.predict.fit_curves import CurveGroup, curves_of, fit_curves
 from nodewise.predict.law import LAWS
+from nodewise.results.calibration import Calibration, read_calibrations
 from nodewise.results.columns import COLUMNS
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Curve, Measurements, Text
@@ -68,9 +69,10 @@ class FittedCurves(Frozen):
         parameters = {p.name: p for p in fitted.law.parameters}
         first, coefficients = curves[0], []
         low, high = interval_of(fitted.draws).tolist()
-        sizes = np.abs(np.where(fitted.draws == 0, 1.0, fitted.draws))
+        best, draws = fitted.draws[0].tolist(), fitted.draws[1:]
+        sizes = np.abs(np.where(draws == 0, 1.0, draws))
         scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(sizes)))
-        draws = np.round(fitted.draws * scale) / scale
+        draws = np.round(draws * scale) / scale
         for i, (name, label) in enumerate(fitted.coefficients):
             unit = parameters[name].unit
             if first.payload_bytes is None:
@@ -83,7 +85,7 @@ class FittedCurves(Frozen):
                     of=label,
                     unit=unit,
                     meaning=parameters[name].meaning,
-                    value=float(fitted.values[i]),
+                    value=best[i],
                     low=low[i],
                     high=high[i],
                     certain=fitted.certain[i],
@@ -116,8 +118,7 @@ class FittedCurves(Frozen):
         return Fit(
             law=law,
             coefficients=coefficients,
-            values=np.array([c.value for c in self.coefficients]),
-            draws=np.array([c.draws for c in self.coefficients]).T,
+            draws=np.array([(c.value, *c.draws) for c in self.coefficients]).T,
             noise=self.noise,
             certain=tuple(c.certain for c in self.coefficients),
             count=sum(len(curve.measured) for curve in curves),
@@ -177,16 +178,20 @@ def fit_measurements(measured: Measurements, draws: int = DRAWS) -> FitFile:
 def fit_study(path: Path) -> FitFile:
     """Fit the curves of a study, given by the folder of its results or by its curve_points.csv.
 
+    Calibrations in the folder say what is known of the links.
+
     Raises:
         UserError: there are no records or no points to fit, or one cannot be read.
     """
+    calibrations: list[Calibration] = []
     if path.is_dir():
         files = sorted(path.rglob("repeat~*.json"))
         points = build_tables(files)["curve_points"]
+        calibrations = read_calibrations(sorted(path.rglob("calibration.json")))
     else:
         files = [path]
         points = read_file(path, COLUMNS["curve_points"])
-    found = fit_curves(points)
+    found = fit_curves(points, calibrations)
     if not found:
         raise UserError(f"{path}: holds no measured step times of a study")
     digests = "".join(file_sha256(file) for file in files)

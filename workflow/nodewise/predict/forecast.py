@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from nodewise.core.cell import WATTS_PER_CORE
 from nodewise.core.errors import UserError
 from nodewise.predict.answers import STEP_TIME, Answers, Job, check_amount, with_best_batch
 from nodewise.predict.cluster_links import constants, link_name, read_link
@@ -20,7 +21,7 @@ from nodewise.results.convert import convert
 from nodewise.results.curves import measurements
 from nodewise.results.importers import read_rows
 from nodewise.results.record import read_record
-from nodewise.results.tables import build_tables
+from nodewise.results.tables import cell_row
 
 _ADVICE = ("give `forecast --given-devices`, or import it", "give `forecast --batch`, or import it")
 _MOST_DEVICES = 100_000  # of a node, if there is no link between nodes
@@ -39,24 +40,7 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
         UserError: the file cannot be read, has several curves or others of these, or failed.
     """
     if path.suffix == ".json" and path.name != "trainer_state.json":
-        cell = build_tables([path])["cells"].iloc[0]
-        if cell["status"] != "ok":
-            raise UserError(f"{path}: {cell['status']}: {cell['reason']}")
-        nodes, size, cautions = int(cell["nodes"]), int(cell["batch_per_worker"]), cell["flags"]
-        for option, asked, own in (("given-devices", devices, nodes), ("batch", batch, size)):
-            if asked not in (None, own):
-                raise UserError(f"--{option} {asked:g}: {path} was measured with {own}")
-        return Training(
-            float(cell["payload_bytes"]) / 4,
-            batch=size,
-            measured={nodes: nodes * size / float(cell["step_time_s"])},
-            scatter=_DISTURBED if cautions else 0.0,
-            cautions=cautions,
-            input_share=max(
-                worker.input_us / max(1, sum(worker.step_us))
-                for worker in read_record(path).result.workers  # type: ignore[union-attr]
-            ),
-        )
+        return _training_of_record(path, devices, batch)
     rows = read_rows(path)
     if not {"curve", "nodes"} <= set(rows):
         options = {"devices": None if "nodes" in rows else devices, "batch": batch}
@@ -83,6 +67,26 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
         measured={point.nodes: point.nodes * chosen / point.step_time_s for point in points},
         devices_per_node=None if curve.devices_per_host is None else int(curve.devices_per_host),
         cautions="; ".join(found.notes),
+    )
+
+
+def _training_of_record(path: Path, devices: int | None, batch: float | None) -> Training:
+    """Return the training of a record. Its throughput is that of the node's own time."""
+    record = read_record(path)
+    result, row = record.result, cell_row(record, WATTS_PER_CORE)
+    if result is None:
+        raise UserError(f"{path}: {row['status']}: {row['reason']}")
+    nodes, size, cautions = record.cell.nodes, record.cell.batch, row["flags"]
+    for option, asked, own in (("given-devices", devices, nodes), ("batch", batch, size)):
+        if asked not in (None, own):
+            raise UserError(f"--{option} {asked:g}: {path} was measured with {own}")
+    return Training(
+        result.payload_bytes / 4,
+        batch=size,
+        measured={nodes: row["examples_per_s"]},
+        scatter=_DISTURBED if cautions else 0.0,
+        cautions=cautions,
+        input_share=max(one.input_us / max(1, sum(one.step_us)) for one in result.workers),
     )
 
 
@@ -217,8 +221,8 @@ def forecast(
         batch = np.full(len(counts), asked)
         relative = (batch / size).tolist()
         rates = forecast_throughputs(cluster, training, counts.tolist(), batches=relative)
-        kinds = [far, exact & np.isclose(relative, 1)]
-        kind = np.select(kinds, ["extrapolated", "measured"], "forecast")
+        kinds = [exact & np.isclose(relative, 1), far]
+        kind = np.select(kinds, ["measured", "extrapolated"], "forecast")
         step_s = counts * batch / rates
         candidates.append(Answers(job, counts.astype(float), batch, step_s, kind, most))
     return with_best_batch(candidates)

@@ -31,16 +31,20 @@ Rates = Mapping[tuple[str, str], float]
 
 
 def calibrated_rates(calibrations: Iterable[Calibration]) -> Rates:
-    """Return the median rate of the streams in each calibration.
+    """Return the rate of the links in each calibration; infinite if no stream was measured.
 
-    A calibration also holds for clusters with several workers per machine: they share its link.
+    Emulated links are alike, so it is the median of their streams. A ring over hosts is as fast as
+    the slowest link. A calibration also holds for clusters with several workers per machine: they
+    share its link.
     """
     rates = {}
     for one in calibrations:
-        streams = [launch.transfer.bits_per_s for launch in one.launches if launch.transfer]
-        for workers in range(1, MOST_PER_MACHINE + 1) if streams else ():
+        transfers = [launch.transfer.bits_per_s for launch in one.launches if launch.transfer]
+        of_hosts = [stream.bits_per_s for stream in one.streams]
+        rate = min([float(np.median(transfers or np.inf)), *of_hosts])
+        for workers in range(1, MOST_PER_MACHINE + 1):
             cluster = one.cluster.with_per_machine(workers).label
-            rates[cluster, one.provenance.cpu] = float(np.median(streams))
+            rates[cluster, one.provenance.cpu] = rate
     return rates
 
 
@@ -108,4 +112,4 @@ def fit_rings(calibration: Calibration) -> tuple[pd.DataFrame, Fit] | None:
     noise = spread * median_error(times["launches"])
     points = Points.of(times["nodes"], 0, times["payload_bytes"], times["seconds"], noise=noise)
     law = fit(ConsecutiveAllReduces(), points, draws=0)
-    return times.assign(fitted=law.evaluate(points)), law
+    return times.assign(fitted=law.draw(points)[0]), law

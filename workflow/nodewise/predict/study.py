@@ -129,8 +129,9 @@ def prediction_rows(group: CurveGroup, fitted: Fit) -> Iterator[dict[Any, Any]]:
         nodes = np.union1d(np.array(NODES, float), line["nodes"].to_numpy(float))
         payload = float(line["payload_bytes"].median())
         points = Points.of(nodes, batch, payload, model=curve, link=group.link)
-        low, high = interval_of(fitted.draw(points))
-        times = {"fitted_s": fitted.evaluate(points), "low_s": low, "high_s": high}
+        drawn = fitted.draw(points)
+        low, high = interval_of(drawn)
+        times = {"fitted_s": drawn[0], "low_s": low, "high_s": high}
         seen = line.rename(columns={"step_time_s": "observed_s"}).set_index("nodes")
         rows = pd.DataFrame(times, index=pd.Index(nodes.astype(int), name="nodes"))
         rows = rows.join(seen[["observed_s", "fitted"]]).reset_index()
@@ -206,8 +207,8 @@ def trial_rows(group: CurveGroup, draws: int) -> Iterator[dict[Any, Any]]:
     for scenario, mask in left_out:
         rest, asked = group.where(~mask), group.where(mask)
         fitted, points = rest.fit(draws), asked.points()
-        predicted = fitted.evaluate(points)
-        low, high = interval_of(fitted.add_noise(fitted.draw(points)))
+        drawn = fitted.add_noise(fitted.draw(points))
+        low, high = interval_of(drawn)
         rows = asked.rows[[*CURVE, "batch_per_worker", "nodes"]]
         trained: pd.Series[str] | str = ""
         if scenario == LARGEST:
@@ -217,8 +218,8 @@ def trial_rows(group: CurveGroup, draws: int) -> Iterator[dict[Any, Any]]:
             scenario=scenario,
             trained=trained,
             observed_s=points.step_s,
-            predicted_s=predicted,
-            error=np.abs(predicted / points.step_s - 1),
+            predicted_s=drawn[0],
+            error=np.abs(drawn[0] / points.step_s - 1),
             law=fitted.law.name,
             low_s=low,
             high_s=high,

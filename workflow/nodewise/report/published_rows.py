@@ -133,7 +133,7 @@ def _slow_forecasts() -> Iterator[dict[str, Any]]:
         if row["n_devices"] == 1 and "V100" in row["device"] and _FAMILY.match(row["model"]):
             _, training = Case.model_validate(row).setup()
             drawn = forecast_throughputs(cluster, training, _SLOW_DEVICES)
-            ends = zip(_SLOW_DEVICES, drawn[0], *interval_of(drawn[1:]), strict=True)
+            ends = zip(_SLOW_DEVICES, drawn[0], *interval_of(drawn), strict=True)
             names = ("devices", "predicted", "low", "high")
             about = {"model": row["model"], "link": SLOW, "given_value": training.measured[1]}
             yield from (about | dict(zip(names, values, strict=True)) for values in ends)

@@ -140,7 +140,7 @@ def _of_model(
     seen = critical < 2 * counts.index.max()
     batch = np.geomspace(counts.index.min(), max(counts.index.max(), critical * seen), 12)
     drawn = law.examples(batch, _DRAWS) / least
-    low, high = interval_of(drawn[1:])
+    low, high = interval_of(drawn)
     point = "our trainings" if kind == "measured" else f"{kind} trainings"
     yield _rows(model, point, kind, counts.index.astype(float), counts.to_numpy() / least)
     line = _rows(model, point, "fitted", batch, drawn[0])
