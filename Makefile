@@ -23,7 +23,7 @@ FILES := tests/golden tests/strategies tests/site tests/workflow tests/models te
 test: $(READY) jax
 	$(PARALLEL) -m "not slow and not alone" $(FILES)
 	pytest -m "alone and not slow" $(FILES)
-	@echo "Everything else: make test-all (about an hour)"
+	@echo "Everything else: make test-all (about half an hour)"
 
 test-all: test-parallel test-alone
 

@@ -189,8 +189,9 @@ def _involved(case: Case, draws: Draws) -> Iterator[str]:
         min(most, case.cluster.devices_per_node) > 1,
         most > case.cluster.devices_per_node,
     )
-    links = [link for link in (case.cluster.within, case.cluster.between) if link]
-    of_unknown = {name for link in links if len(link) > 1 for name in (*link, *WITHIN)}
+    levels = (case.cluster.within, WITHIN), (case.cluster.between, ("contention_between",))
+    unknown = [(link, contention) for link, contention in levels if link and len(link) > 1]
+    of_unknown = {name for link, contention in unknown for name in (*link, *contention)}
     for name in draws.constants.keys() - of_unknown:
         within = name in (*WITHIN, "devices_differ", "latency_within")
         across = name in ("nodes_differ", "contention_between", "latency_between", *BETWEEN)

@@ -47,6 +47,8 @@ def test_whole_epochs_need_no_projection_and_only_they_have_an_accuracy(tables):
     ours = queries.accuracies(tables).query("kind == 'measured'")
     assert set(ours["experiment"]) == {"ntua_epochs"}
     assert set(ours["batch_per_worker"]) == {256, 512}
+    assert "more workers than cores" in set(times["flags"])
+    assert set(ours["flags"]) == {""}  # these workers wait for each other
 
 
 def test_other_numbers_of_epochs_are_projected_and_have_no_accuracy_beside_the_study(tmp_path):

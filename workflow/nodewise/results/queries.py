@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from nodewise.core.exchanges import exchanges_where
 from nodewise.core.units import kind_label
 from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
 from nodewise.results.curve_points import lines_over_nodes
@@ -49,14 +50,17 @@ def accuracies(tables: Tables) -> pd.DataFrame:
 
     Published accuracies are compared only with cells that trained the same number of epochs. Cells
     that measured steps have no accuracy. Ours are medians over launches; `least` and `most` are
-    their range if there are several.
+    their range if there are several. A busy machine (`flags`) changes what is learned only where
+    workers do not wait for each other.
     """
     done = tables["cells"][(tables["cells"]["status"] == "ok") & tables["cells"]["whole_epochs"]]
     ends = done.groupby(CURVE_KEY)["train_accuracy"].agg(least="min", most="max", launches="size")
     several = ends[ends["launches"] > 1].drop(columns="launches").reset_index()
     all_ours = _trainings(tables)
     ours = all_ours[~all_ours["projected"]].merge(several, "left", CURVE_KEY)
+    late = ours["exchange"].isin(exchanges_where(lambda exchange: exchange.waits == "never"))
     ours = ours.assign(kind=_labels(ours, of_accuracy=True), accuracy=ours["train_accuracy"])
+    ours = ours.assign(flags=ours["flags"].where(late, ""))
     values = ["epochs", "accuracy", "least", "most", "test_accuracy"]
     return _with_published(ours, all_ours, tables, values)
 
