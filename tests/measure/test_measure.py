@@ -89,6 +89,6 @@ def test_a_cell_that_fails_is_recorded_and_exit_code_1(project, name, shape, rat
     said = measure(project, f"{what} --strategy single --nodes 1 --batch 8 --steps 9", 1)
     record = read_record(project / f"{name}.json")
     assert (record.status, record.failure.rank) == ("failed", rank)
-    assert reason in record.failure.reason and record.failure.reason in said
+    assert reason in record.failure.reason and f"~0: failed: {record.failure.reason}" in said
     assert rank is None or any(reason in line for line in record.failure.log_tail)
     assert "Traceback" not in said

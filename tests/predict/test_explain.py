@@ -151,9 +151,7 @@ def test_slower_steps_are_read_with_the_examples_that_they_have():
 
 def test_weak_scaling_with_a_high_efficiency_is_normal():
     answer = ask(f"--one '400 images/s' --many '3000 images/s' --devices 8 {RESNET}")
-    assert answer["normal"]
-    assert answer["decided"]
-    assert answer["causes"] == []
+    assert answer["normal"] and answer["decided"] and answer["causes"] == []
     assert answer["efficiency"] == pytest.approx(3000 / 3200)
 
 
@@ -179,6 +177,7 @@ def test_a_measured_link_is_the_link_in_use():
         (f"--one '400 images/s' --many '9000 images/s' --devices 8 {RESNET}", "units"),
         (f"--one 120ms --many 20ms --devices 4 {RESNET}", "units"),
         ("--one 120ms --many 210ms --devices 1 --batch 64", "--cores"),
+        ("--one 87s --one-devices 8 --many 112s --devices 8 --cores 368", "Trace a step"),
     ],
 )
 def test_numbers_that_cannot_be_and_two_of_one_device_do_not_decide(options, measure):

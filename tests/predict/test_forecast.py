@@ -173,6 +173,7 @@ KERAS, HOROVOD = "tests/results/files/keras.txt", "tests/results/files/horovod.t
         ((*LINK, *STEP, "--payload", "-1"), "--payload -1.0: must be a number above 0"),
         ((*LINK, *STEP, *SIZE, "--parameters", "1"), "--parameters and --payload: give one"),
         ((*LINK, *STEP, *SIZE, "--precision", "int3"), "--precision int3: must be one of"),
+        ((*LINK, *STEP, "--parameters", "25.6"), "--parameters 25.6: must be a whole number"),
         ((*LINK, *STEP), "needs --parameters or --payload"),
         ((*LINK, *STEP, *SIZE, "--within", "pcie3"), "--link: is the only link"),
         ((*LINK, *STEP, *SIZE, "--device", "V100"), "--device: has no effect without --machines"),

@@ -11,16 +11,22 @@ def test_what_was_not_measured_is_measured_next(ask):
     rows = [f"a,{n},{512 // n},{star(n, 512 / n)},4e6" for n in (1, 2)]
     (row,) = ask(HEADER, rows, "next", "--nodes", "1-32")
     assert row["nodes"] in range(3, 9)
-    assert row["saved"] > 0
-    assert row["minutes"] > 0
+    assert row["saved"] > 0 and row["minutes"] > 0
     assert row["answer"].startswith(f"Measure {row['nodes']} nodes next")
 
 
 def test_next_stops_when_the_best_is_known(ask):
     rows = [f"a,{n},64,{0.064 + 1e-5 * n},4e6" for n in (1, 2, 4, 8)]
     (row,) = ask(HEADER, rows, "next", "--nodes", "1-8")
-    assert row["nodes"] is None
-    assert row["answer"].startswith("Nothing: ")
+    assert row["nodes"] is None and row["answer"].startswith("Nothing: ")
+
+
+def test_fewer_nodes_are_not_faster_and_only_numbers_asked_for_are_compared(ask):
+    header = "curve,nodes,batch_per_worker,samples_per_s"
+    (row,) = ask(header, ["a,8,32,2000", "a,16,32,3800", "a,32,32,7000"], "next")
+    assert row["fastest"] == 64 and "known well enough" in row["answer"]
+    (row,) = ask(header, ["a,2,32,100", "a,4,32,90"], "next", "--nodes", "2-8")
+    assert row["fastest"] > 1 and row["nodes"] != 1
 
 
 def test_an_efficiency_above_one_leaves_open_what_comes_after_it(ask):
@@ -50,8 +56,7 @@ def test_devices_of_several_machines_fill_them_and_are_called_devices(ask):
     header = "curve,n_devices,n_nodes,devices_per_node,scaling,batch_per_device,quantity,value,unit"
     rows = [f"a,{n},1,8,weak,32,throughput,{100 * n**0.4},img/s" for n in (1, 2, 4)]
     (row,) = ask(header, rows, "next", "--nodes", "1-64")
-    assert row["nodes"] in (*range(1, 9), 16)
-    assert " devices next" in row["answer"]
+    assert row["nodes"] in (*range(1, 9), 16) and " devices next" in row["answer"]
 
 
 def test_a_shared_batch_is_measured_on_a_number_that_divides_it(ask):

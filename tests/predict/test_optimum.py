@@ -66,9 +66,7 @@ def to_accuracy(critical):
     beta=st.floats(1e-11, 1e-7),
     batch=st.integers(64, 8192),
 )
-def test_the_fastest_of_a_ring_is_beside_the_root_of_its_derivative(
-    per_example, latency, beta, batch
-):
+def test_the_fastest_of_a_ring_has_the_least_time(per_example, latency, beta, batch):
     """At a global batch G, t(n) is least at n = √((c₁G − 2Sβ)/2α)."""
     values = {"compute_per_example_s": per_example, "latency_s": latency, "seconds_per_byte": beta}
     found = ask(values=values, global_batch=batch)

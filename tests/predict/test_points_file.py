@@ -198,9 +198,7 @@ def test_a_scaling_that_the_batches_contradict_is_not_used(tmp_path, scaling, ba
 @pytest.mark.parametrize(
     ("quantity", "unit", "value"), [("step_time", "s", 0.1), ("throughput", "img/s", 320)]
 )
-def test_an_interval_at_another_batch_holds_steps_that_do_not_depend_on_it(
-    tmp_path, quantity, unit, value
-):
+def test_an_interval_at_another_batch_holds_equal_steps(tmp_path, quantity, unit, value):
     grown = 1.0 if quantity == "step_time" else 8.0
     rows = [
         row("a", n, quantity, unit, value * (grown if n > 1 else 1), batch_per_device=32)

@@ -100,7 +100,7 @@ def forecast_nodes(
     training = forecast.with_options(_measured(context.params), hidden=hidden, **sizes)
     job = prediction.job_of(context.params).with_examples(examples)
     if job.steps and examples:
-        raise UserError("--examples: has no effect, as the target says how many are needed")
+        raise UserError(options.EXAMPLES_TOLD)
     asked: dict[str, Any] = {"global_batch": global_batch, "batches": parse_batches(batches)}
     if machines is not None:
         if link or within or between or devices_per_node or price:
@@ -167,9 +167,8 @@ def _measured(asked: Mapping[str, Any]) -> "Training":
     words = ["--strategy", strategy, "--model", name, "--nodes", "1", "--batch", f"{batch or 64}"]
     words += ["--dataset", dataset] if dataset else []
     with temporary_folder() as folder:
-        record = f"{folder}/record.json"
-        options.run_command("measure", *words, "--out", record)
-        return read_training(Path(record))
+        options.run_command("measure", *words, "--out", f"{folder}/record.json")
+        return read_training(Path(folder, "record.json"))
 
 
 @options.app.command("explain")

@@ -63,7 +63,7 @@ def measure(
         command = command_of(options, cell)
         record = measure_now(cell, output=out, logs=logs, config=None, command=command)
     if record.failure is not None:
-        typer.echo(f"{out}: {record.status}: {record.failure.reason}", err=True)
+        typer.echo(f"{cell.id}: {record.status}: {record.failure.reason}", err=True)
         raise typer.Exit(1)
     # only now: importing NumPy starts threads, and what starts workers must have none
     from nodewise.results.columns import PARTS

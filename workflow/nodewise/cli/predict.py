@@ -192,9 +192,10 @@ def best_nodes(
 
     fitted, counts = read_fit(fit), parse_nodes(nodes)
     job = prediction.job_of(context.params)
-    asked: dict[str, Any] = {"batch": batch, "global_batch": global_batch}
-    asked |= {"batches": parse_batches(batches), "whole_machines": True}
-    answered = find_answers(fitted, counts, job, **asked)
+    if job.steps and examples and all(curve.in_seconds for curve in fitted.curves):
+        raise UserError(options.EXAMPLES_TOLD)
+    asked: dict[str, Any] = {"batch": batch, "global_batch": global_batch, "whole_machines": True}
+    answered = find_answers(fitted, counts, job, batches=parse_batches(batches), **asked)
     found = [(curve.name, answers, answers.sentence(objective)) for curve, answers in answered]
     if as_json:
         options.print_json(

@@ -26,8 +26,7 @@ def job_of(asked: Mapping[str, Any]) -> Job:
     Raises:
         UserError: a price or a duration cannot be read, or a value is not allowed.
     """
-    names = ("examples", "epochs", "budget", "watts")
-    told: dict[str, Any] = {name: asked.get(name) for name in names}
+    told: dict[str, Any] = {x: asked.get(x) for x in ("examples", "epochs", "budget", "watts")}
     price, currency = parse_price(asked["price"])
     steps = law_of(asked.get("converges_like"), parse_counts(asked.get("samples_to_target")))
     deadline_s = parse_deadline(asked.get("deadline"))
@@ -123,7 +122,7 @@ def print_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> None:
     print_table(
         {"Machines": f"{row['machines']} × {row['machine']}"}
         | _answer({**row, **{name: row[other] for name, other in _OF_FORECAST.items()}}, priced)
-        | {"Best": "best" if row["best"] else ""}
+        | {"Speed-up": "", "Best": "best" if row["best"] else ""}  # devices differ
         for row in rows
     )
     best = next((row for row in rows if row["best"]), None)

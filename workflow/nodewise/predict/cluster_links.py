@@ -28,6 +28,7 @@ CARD = 50e9
 _MOST_LOG_BYTES = 10_000_000
 _SLOW = 1.25e9  # bytes per second: 10 Gbit/s
 _LEAST_RATE, _MOST_RATE = 1e2, 1e14  # bytes per second
+_GBIT = re.compile(r" ?(?:Gbit(?:/s)?|Gb/s|Gbps|GbE)")  # GB/s is bytes
 _RATE = re.compile(r"(?:(\d{1,3})x)?(\d{1,9}(?:\.\d{1,9})?)(mbit|gbit|gbyte)(?:-(tcp|rdma|efa))?")
 _NUMBER = r"\d+(?:\.\d+)?"
 _NCCL_ROW = re.compile(
@@ -65,7 +66,7 @@ def read_link(level: Level, text: str) -> Link:
     named = constants()[level]
     if (name := link_name(text)) in named:
         return {family: 1e9 * rate for family, rate in named[name].items()}
-    if found := _RATE.fullmatch(text.replace("Gb/s", "gbit").replace("GB/s", "gbyte").lower()):
+    if found := _RATE.fullmatch(_GBIT.sub("gbit", text).replace("GB/s", "gbyte").lower()):
         unit = {"mbit": 1e6 / 8, "gbit": 1e9 / 8, "gbyte": 1e9}[found[3]]
         rate, transport = int(found[1] or 1) * float(found[2]) * unit, found[4]
         cards = "rails" if rate > CARD else "rdma"

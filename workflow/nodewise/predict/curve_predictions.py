@@ -61,9 +61,10 @@ class CurvePredictions:
         batches = np.full_like(counts, batch) if batch else (global_batch or 0.0) / counts
         unit_s = 1.0 if curve.in_seconds else 1 / (job.examples or 1.0)
         steps = self.steps(curve, counts, batches)
-        # A node is not more efficient than alone, unless it was measured so, and not far beyond.
+        # No node is more efficient than alone, unless it was measured so. Far beyond, it may be.
         beyond = np.clip(np.log(counts / curve.nodes[-1]) / np.log(FAR), 0, 1)
-        least = batches * steps[:, :1] / batches[0] / most_efficient(curve) ** (1 - beyond)
+        least = batches * steps[:, :1] / batches[0] / most_efficient(curve)
+        least[0] *= most_efficient(curve) ** beyond
         kinds = [is_within(curve, counts, batches, margin) for margin in (1.0, FAR)]
         kind = np.select(kinds, ["fitted", "predicted"], "extrapolated")
         of_law = curve.name not in self._published

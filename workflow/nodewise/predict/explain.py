@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nodewise.core.units import write_percent
-from nodewise.predict.causes import BYTES, CAUSES, INPUT, LINK, NORMAL, Steps, total
+from nodewise.predict.causes import BYTES, CAUSES, CORES, INPUT, LINK, NORMAL, Steps, total
 from nodewise.predict.cluster_links import constants
 from nodewise.predict.cluster_steps import draw_weights
 from nodewise.predict.points import Floats
@@ -62,12 +62,12 @@ def explain(steps: Steps) -> dict[str, Any]:
     possible = steps.efficiency <= _MOST_EFFICIENT
     normal = possible and steps.efficiency >= NORMAL and steps.examples_known
     normal = normal and not steps.same_devices
-    # Only its cores tell busy cores of a device from other causes; only its link, a wrong one.
-    cores_unknown = steps.same_devices and steps.cores is None
+    # On the same devices, numbers show busy cores at most; between nodes, the link must be known.
+    telling = not steps.same_devices or (steps.cores is not None and causes[0]["name"] == CORES)
     link_unknown = steps.across and not steps.link_told and causes[0]["name"] in (BYTES, LINK)
-    certain = causes[0]["probability"] >= _CERTAIN and not (cores_unknown or link_unknown)
+    certain = telling and causes[0]["probability"] >= _CERTAIN and not link_unknown
     decided = possible and (not steps.first.times_steps if normal else certain)
-    wanted = "cores" if cores_unknown else "link" if link_unknown else _most_telling(steps, causes)
+    wanted = "link" if link_unknown else _most_telling(steps, causes)
     measure = None if decided else MEASUREMENTS[wanted] if possible else _CHECK_UNITS
     likely = [f"{row['name']} ({write_percent(row['probability'])})" for row in causes[:2]]
     if normal:
@@ -121,6 +121,7 @@ def _most_telling(steps: Steps, causes: Sequence[Mapping[str, Any]]) -> str:
     }
     (best, *more), *others = [CAUSES[cause["name"]]["measure"] for cause in causes]
     wanted: list[str] = [best, *others[0], *more, *(name for each in others for name in each)]
+    wanted[:0] = ["cores"] * steps.same_devices
     return next(name for name in wanted if not done.get(name))
 
 

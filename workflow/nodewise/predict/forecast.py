@@ -114,6 +114,8 @@ def with_options(
     """
     check_amount("parameters", parameters)
     check_amount("payload", payload)
+    if parameters and parameters % 1:
+        raise UserError(f"--parameters {parameters:g}: must be a whole number, such as 25.6e6")
     if parameters and payload:
         raise UserError("--parameters and --payload: give one of them")
     each = named_constant("precision", precision or "fp32")

@@ -48,14 +48,14 @@ def next_rows(
     found = find_answers(
         file, nodes, Job(), batch=batch, global_batch=global_batch, whole_machines=True
     )
-    return [_row(curve, answers) for curve, answers in found]
+    return [_row(curve, answers, np.isin(answers.nodes, nodes)) for curve, answers in found]
 
 
-def _row(curve: Curve, answers: Answers) -> Row:
-    counts, batch = answers.nodes, answers.batch
-    drawn = np.maximum(answers.time[1:], _LEAST_S)
+def _row(curve: Curve, answers: Answers, asked: NDArray[np.bool_]) -> Row:
+    counts, batch = answers.nodes[asked], answers.batch[asked]
+    drawn = np.maximum(answers.time[1:, asked], _LEAST_S)
     # if only whole epochs were timed, a measurement is one more epoch
-    measured_s = STEPS * answers.step_s[1:] if curve.in_seconds else drawn
+    measured_s = STEPS * answers.step_s[1:, asked] if curve.in_seconds else drawn
     minutes = counts * (SETUP_S + np.median(measured_s, axis=0)) / 60
     # a shared batch must be divisible by the number of nodes
     whole = np.isclose(batch, np.round(batch)) | np.isin(batch, curve.batches)
@@ -77,9 +77,7 @@ def _row(curve: Curve, answers: Answers) -> Row:
         best = {"nodes": int(counts[at]), "saved": regret, "minutes": float(minutes[at])}
         what = "no formula explains an efficiency over 100 %, so what comes after it is unknown"
     else:
-        told = (
-            "is known well enough" if regret < _ENOUGH else "cannot be told apart by measuring one"
-        )
+        told = "is known well enough" if regret < _ENOUGH else "is not told by one measurement"
         what = f"Nothing: the fastest number {told}; {so_far}."
     if best:
         what = (

@@ -171,10 +171,10 @@ class SimilarCurves:
                 if kind not in errors:
                     errors[kind] = self._quantiles(kind, line.publisher, [0.5, *shares])
                 middle = errors[kind][0]
-                # no device is faster than measured, and none is slower among fewer devices
-                before = "before" in kind
-                least = line.efficiency[0] if before else -np.inf
-                most = np.inf if before else line.efficiency.max()
+                least, most = -np.inf, line.efficiency.max()  # no device is faster than measured
+                if "before" in kind:  # fewer are not slower each, and not faster together
+                    least = line.efficiency[0]
+                    most = max(value, least + np.log(line.devices[0] / n))
                 usual = 0.0 if "between" in kind else middle * unit
                 value = float(np.clip(value + usual, least, most))
                 drawn = value + _WIDER * unit * (errors[kind] - middle)

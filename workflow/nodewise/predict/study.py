@@ -74,17 +74,13 @@ def judge(trials: pd.DataFrame) -> pd.DataFrame:
         line=trials["curve"] + "|" + trials["batch_per_worker"].astype(str),
         covered=trials["observed_s"].between(trials["low_s"], trials["high_s"]),
     )
-    return (
-        rows.groupby(["source", "scenario", "trained"], sort=False)
-        .agg(
-            curves=("line", "nunique"),
-            points=("error", "size"),
-            median_error=("error", "median"),
-            mean_error=("error", "mean"),
-            worst_error=("error", "max"),
-            covered=("covered", "mean"),
-        )
-        .reset_index()
+    return rows.groupby(["source", "scenario", "trained"], sort=False, as_index=False).agg(
+        curves=("line", "nunique"),
+        points=("error", "size"),
+        median_error=("error", "median"),
+        mean_error=("error", "mean"),
+        worst_error=("error", "max"),
+        covered=("covered", "mean"),
     )
 
 
