@@ -100,7 +100,8 @@ def _check_header(path: Path, names: list[str]) -> list[str]:
         needed += [] if {"samples_per_s", "global_batch"} & {*names} else ["batch_per_worker"]
         needed += [] if set(CLOCKS) & set(names) else [" or ".join(CLOCKS)]
     if lacking := [name for name in needed if name not in names]:
-        raise UserError(f"{path}: row 1: lacks columns {', '.join(lacking)}")
+        hint = "" if COLUMNS & {*names} else "; `nodewise import --pattern` reads any log"
+        raise UserError(f"{path}: row 1: lacks columns {', '.join(lacking)}{hint}")
     return unknown
 
 

@@ -1,6 +1,6 @@
 """Import logged scalars: TensorBoard event files, and CSV of Lightning or Weights & Biases.
 
-Each value of the rate of training is a repeat. Source of the names of rates:
+Each value of the rate of training is a repeat; of several, the first is left out. Names of rates:
 https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.callbacks.ThroughputMonitor.html
 
 Event files are not read with TensorFlow, because what follows the records never loads it. Their
@@ -124,9 +124,10 @@ def training_rates(path: Path, logged: Mapping[str, Sequence[str]]) -> pd.DataFr
         values = [parse_number(value, 1e-9, 1e12) for value in logged[name]]
     except ValueError as error:
         raise UserError(f"{path}: {name}: {error}") from None
-    table = pd.DataFrame({"steps_per_s" if of_steps else "samples_per_s": values})
+    table = pd.DataFrame({"steps_per_s" if of_steps else "samples_per_s": values[1:] or values})
     validated = ", which includes any validation" if of_epoch else ""
-    table.attrs["notes"] = [f"the rate of training is {name}{validated}"]
+    first = "; its first value is left out as warm-up" if len(values) > 1 else ""
+    table.attrs["notes"] = [f"the rate of training is {name}{validated}{first}"]
     return table
 
 

@@ -143,12 +143,11 @@ class KerasConsole(LogFormat):
         lines = pd.Series(_LAST_BAR.sub("\n", text).split("\n"), dtype=object)
         bars = _bars(lines, pattern, [int(count) for count in re.findall(samples, text)])
         begun = lines.str.extract(epoch)  # the number of an epoch, and how many are planned
-        announced = bool(begun[1].notna().any())
+        begins, planned = begun[1].notna(), begun[1].ffill().fillna("")
+        announced = bool(begins.any())
         if bars["has_loss"].any() or not announced:
             bars = bars[bars["has_loss"]]
-        begins = begun[1].notna() if announced else bars["ends"].shift(fill_value=True)
-        bars["epoch"] = begins.cumsum()
-        planned = begun[1].ffill().fillna("")
+        bars["epoch"] = (begins if announced else bars["ends"].shift(fill_value=True)).cumsum()
         bars["training"] = ((begun[0] == "1") | (planned != planned.shift())).cumsum()
         epochs = _counted(_epochs(bars[bars["epoch"] > 0], path, self.example), text)
         of_sample, seconds = epochs["per_sample"] | epochs["guessed"], epochs["seconds"]
