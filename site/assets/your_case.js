@@ -165,13 +165,11 @@
     const dear = one.cost ? ` and costs ${three(best.cost / one.cost)} times as much` : "";
     const alone = next ? "One device is the best value." : "This is one device alone.";
     const less = `Up to ${exact(next?.n)}, each further device adds less than half the speed of one.`;
+    const rest = next ? "No other number that was compared is faster." : "More were not compared.";
     const lines = [best.n > 1 ? `${faster(best)}.` : alone];
     const instead = best.n > 1 ? ` instead of ${duration(one.time)}${dear}` : "";
     lines.push(`${what} takes ${duration(best.time)}${instead}.`);
-    lines.push(next ? less : "More were not compared.");
-    if (fastest !== best) {
-      lines.push(`Fastest of these: ${faster(fastest)}.`);
-    }
+    lines.push(...(fastest === best ? [rest] : [less, `Fastest of these: ${faster(fastest)}.`]));
     if (law && !fixed) {
       const batch = best.n * best.each;
       const more = (2 * law.steps * batch + law.examples) / best.examples - 1;

@@ -82,7 +82,8 @@ def test_the_files_of_a_chart_are_valid_whole_and_have_its_rows_and_its_kinds(dr
         alt.Chart.from_dict(spec, validate=True)
         svg = files[f"{chart.name}.svg"]
         assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>") and svg.count("<path") > 4
-        assert 600 < chart.size[0] <= 725 and chart.size[1] > 100
+        (wide, high), (narrow, _) = chart.sizes
+        assert 600 < wide <= 725 and high > 100 and narrow < 360
     printed = capfd.readouterr()
     assert printed.out + printed.err == ""
 

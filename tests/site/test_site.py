@@ -96,10 +96,9 @@ def test_every_chart_is_drawn_with_all_its_points(watched, site, path):
     page = watched.open(path)
     page.evaluate("document.querySelectorAll('.nw-more').forEach((one) => { one.open = true; })")
     wait_for_charts(page)
-    figures = page.locator(".nw-figure")
-    assert figures.count() > 0
-    for index in range(figures.count()):
-        figure = figures.nth(index)
+    figures = page.locator(".nw-figure").all()
+    assert figures
+    for figure in figures:
         name = figure.locator("xpath=..").get_attribute("id")
         data = pd.read_csv(StringIO((site / "charts" / f"{name}.csv").read_text()))
         if "role" in data:
@@ -160,11 +159,11 @@ def test_pointing_at_a_mark_tells_its_kind_and_numbers(watched):
     assert "MultiWorkerMirroredStrategy" in told and "multi_worker_mirrored" not in told
 
 
-def test_charts_that_cannot_be_drawn_leave_their_pictures(browser, site):
-    context = browser.new_context()
-    page = context.new_page()
+@pytest.mark.parametrize("width", [360, 1000])
+def test_charts_that_cannot_be_drawn_leave_their_whole_pictures(browser, site, width):
+    page = browser.new_page(viewport={"width": width, "height": 800})
     page.route("**/vega.js", lambda route: route.abort())
-    page.goto(f"{site.as_uri()}/findings.html")
+    page.goto(f"{site.as_uri()}/{RESULTS}")
     figures = page.locator(".nw-figure")
     assert figures.count() > 1
     with page.expect_event("requestfailed", lambda request: "vega.js" in request.url):
@@ -173,8 +172,9 @@ def test_charts_that_cannot_be_drawn_leave_their_pictures(browser, site):
     page.wait_for_function("() => !document.querySelector('.nw-figure[aria-busy]')")
     for figure in figures.all():
         assert figure.locator(".nw-still").is_visible()
+        assert figure.locator(".nw-scroll").evaluate("(o) => o.scrollWidth <= o.clientWidth")
         assert not figure.locator(".nw-live").is_visible()
-    context.close()
+    page.close()
 
 
 # --- text that would be markup ---

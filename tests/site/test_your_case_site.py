@@ -86,8 +86,7 @@ def test_the_formula_is_that_of_python_at_random_points(page):
 
 
 def test_it_begins_with_the_answer_that_it_has_without_scripts(page, browser, site):
-    context = browser.new_context(java_script_enabled=False)
-    still = context.new_page()
+    still = browser.new_page(java_script_enabled=False)
     still.goto(f"{site.as_uri()}/{PAGE}")
     assert answer(page).split(".")[0] == answer(still).split(".")[0]
     assert {n: values[1:] for n, values in speedups(page).items()} == {
@@ -95,7 +94,7 @@ def test_it_begins_with_the_answer_that_it_has_without_scripts(page, browser, si
     }
     assert "nodewise forecast --throughput 353.38" in still.locator("#case").inner_text()
     assert not still.locator("#case form").is_visible()
-    context.close()
+    still.close()
 
 
 def test_the_knee_times_and_costs_are_those_of_the_command(watched):
@@ -116,6 +115,7 @@ def test_the_knee_times_and_costs_are_those_of_the_command(watched):
     assert "--between 10gbit-tcp --nodes 1,2,4,8,16,32,64 --examples 2000000" in command
     _, low, high = speedups(watched.open(f"{PAGE}?{V100}&inside=1"))[8]
     assert low <= 5 and high >= 7.5
+    assert "No other number" in answer(watched.open(f"{PAGE}?between=1gbit-tcp&inside=1&most=2"))
 
 
 def test_nine_in_ten_published_measurements_are_within_the_ranges(page):

@@ -118,8 +118,9 @@ class Chart:
         title, plots = self.finding, self.declared.plots
         shared = [name for name in ("model", "experiment", "line", "strategy") if name in self.of]
         where = [str(self.titled[name].iloc[0]) for name in shared]
-        batches = self.titled.filter(["batch_per_worker"]).drop_duplicates().to_numpy()
-        where += [f"batch {batch:g}" for batch in batches.flat if len(batches) == 1]
+        for name, written in (("batch_per_worker", "batch {:g}"), ("epochs", "epochs: {:g}")):
+            values = {*self.titled.filter([name]).dropna().to_numpy().flat}
+            where += [written.format(*values)] if len(values) == 1 else []
         plotted = [*([plots] if title else []), *self.kinds, *where]
         words = {"text": title or plots, "subtitle": " · ".join(plotted)}
         return draw(self.declared, self.titled) | {"title": words, "description": self.alt}
@@ -133,25 +134,24 @@ class Chart:
     @cached_property
     def svg(self) -> str:
         """A picture of it, `theme.WIDTH` pixels wide on a white background."""
-        svg = self._drawn(theme.WIDTH)
-        for unused in _UNUSED:
-            svg = re.sub(unused, "", svg)
-        return svg
+        return self._drawn(theme.WIDTH)
+
+    @cached_property
+    def phone_svg(self) -> str:
+        """The same for narrow screens, `theme.PHONE` pixels wide."""
+        return self._drawn(theme.PHONE)
 
     def _drawn(self, width: int) -> str:
         spec = json.dumps(at_width(self.spec, width))
         svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+        for unused in _UNUSED:
+            svg = re.sub(unused, "", svg)
         return svg
 
-    @cached_property
-    def size(self) -> tuple[int, int]:
-        """The width and the height of the picture in pixels."""
-        return _size(self.svg)
-
-    @cached_property
-    def height_on_phones(self) -> int:
-        """The height in pixels that pages keep free for it on narrow screens."""
-        return _size(self._drawn(theme.PHONE))[1]
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """The widths and the heights of both pictures in pixels."""
+        return [_size(self.svg), _size(self.phone_svg)]
 
     @property
     def table(self) -> Table:
@@ -166,7 +166,8 @@ class Chart:
         """Return its files, by name: specification, data, picture, and script for pages."""
         spec = json.dumps(self.spec, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         data = self.data.to_csv(index=False, lineterminator="\n")
-        endings = {"vl.json": f"{spec}\n", "csv": data, "svg": self.svg, "js": self.script}
+        endings = {"vl.json": f"{spec}\n", "csv": data, "js": self.script}
+        endings |= {"svg": self.svg, "phone.svg": self.phone_svg}
         return {f"{self.name}.{ending}": text for ending, text in endings.items()}
 
 

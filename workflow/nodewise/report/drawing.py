@@ -291,7 +291,7 @@ def _filled(data: pd.DataFrame, flagged: float, once: float) -> Spec:
 def _tooltip(figure: Figure, data: pd.DataFrame) -> list[Spec]:
     """Return what pointing at a mark tells: filled columns for readers, and last the cell."""
     hidden = {*figure.each, *UNSEEN} - {"kind"}
-    names = [str(name) for name in data if name not in hidden]
+    names = [str(name) for name in data if name not in hidden and "_of_all" not in str(name)]
     names += ["cell_id"] if "cell_id" in data else []
     return [
         (_number(name) | {"format": ",.5~r"} if _is_number(data[name]) else _name(name))

@@ -21,6 +21,7 @@ from nodewise.report import published_rows
 from nodewise.report.context import ReportContext
 from nodewise.report.figure import Axis
 from nodewise.report.figures import figure
+from nodewise.results import published
 
 _MOST_MODELS = 6
 _DRAWS = 400
@@ -75,6 +76,8 @@ def real_scaling(study: ReportContext) -> pd.DataFrame:
     facet="how",
     free=True,
     guide="one",
+    title=["Half of the forecasts are off by at most {median_of_all}, nine in ten by {p90_of_all}"],
+    units={"median_of_all": "share", "p90_of_all": "share"},
     caption="Above the dashed line, training was slower than predicted.",
     reading=(
         "Each point is one test: a forecast from one point of a published training, or the hidden "
@@ -86,8 +89,9 @@ def tested(study: ReportContext) -> pd.DataFrame:
     """Return all tests on published numbers."""
     rows = pd.concat([published_rows.forecasts(), published_rows.continued()])
     named = rows["inside"].map({True: "inside the 90 % interval", False: "outside"})
+    off = published.read("forecast/judged").set_index("link").loc["all", ["median", "p90"]]
     columns = ["how", "devices", "ratio", "model", "link", "publisher"]
-    return rows[columns].assign(range=named, kind="predicted")
+    return rows[columns].assign(**off.add_suffix("_of_all"), range=named, kind="predicted")
 
 
 @figure(

@@ -49,13 +49,12 @@ _CONSTANT_NAMES = {
     "batch_fixed": "share of computing that does not depend on the batch (f)",
 }
 _FILTERS = ["experiment", "model", "strategy", "batch", "nodes", "status"]
-_LOGITS = {"hidden", "batch_fixed"}
 
 
 @page("about")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the pages. Anchors of terms and of figures are their `slug`."""
-    clusters, cells = cluster_links.constants()["clusters"], study.cells
+    known, cells = cluster_links.constants(), study.cells
     method = {
         "peers": PEERS.is_file(),
         "evidence": evidence,
@@ -72,10 +71,11 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "blocks": quiet_thresholds.MAX_BLOCKS,
         "flagged": int((cells["flags"] != "").sum()),
         "cells": len(cells),
+        "known": known,
         "forecast_constants": table(_forecast_constants(), _CONSTANTS),
-        "tcp": [data(1e9 * rate, "B/s") for rate in _range(*clusters["tcp"]).values()],
+        "tcp": [data(1e9 * rate, "B/s") for rate in _range(*known["clusters"]["tcp"]).values()],
         "latencies": [
-            data(_range(*clusters[name])["typical"], "s")
+            data(_range(*known["clusters"][name])["typical"], "s")
             for name in ("latency_within", "latency_between")
         ],
     }
@@ -124,7 +124,7 @@ def _forecast_constants() -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for name, title in _CONSTANT_NAMES.items():
         ends = _range(*known[name])
-        if name in _LOGITS:
+        if name in ("hidden", "batch_fixed"):  # logits
             ends = {end: 1 / (1 + 1 / value) for end, value in ends.items()}
         # no link is faster than its nominal rate
         rows.append({"name": title} | {end: min(value, 1.0) for end, value in ends.items()})

@@ -27,7 +27,7 @@ _MEASURED = [
     Column("launches", "Launches"),
     Column("lowest", "Share of a core, lowest", "share", kind_from="kind"),
     Column("highest", "Highest", "share", kind_from="kind"),
-    Column("achieved_bit_s", "Payload received over a link", "bit/s", kind_from="kind"),
+    Column("achieved_bit_s", "Data received over a link", "bit/s", kind_from="kind"),
     Column("round_trip_s", "Round trip of a byte (wall time)", "s", kind_from="kind"),
     Column("restless", "Launches not at rest"),
     Column("kind", "Kind"),

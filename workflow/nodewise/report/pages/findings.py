@@ -130,13 +130,12 @@ def _accuracy(study: ReportContext) -> Answer | None:
     rows = rows.sort_values(["by_chance", "change"], kind="stable")
     if rows.empty:
         return None
+    of = {name: str(rows[name].iloc[0]) for name in ("model", "dataset")}
     return {
         "trainings": len(rows),
         "worse": int((~rows["by_chance"]).sum()),
         "largest": _point(study, rows.iloc[0]),
-        "figures": first_figure(
-            study, "accuracy", **{name: str(rows[name].iloc[0]) for name in ("model", "dataset")}
-        ),
+        "figures": first_figure(study, "accuracy", **of),
     }
 
 

@@ -56,8 +56,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
 
 def _model(name: str) -> dict[str, Any]:
     """Return how much faster devices train a model with the fastest and with a slow link."""
-    rows = scaling()
-    rows = rows[(rows["model"] == name) & (rows["devices"] == _DEVICES)]
+    rows = scaling().query("model == @name and devices == @_DEVICES")
     fast = rows[(rows["link"] == "NVLink") & (rows["kind"] == "published")]
     slow = rows[rows["link"] == SLOW].iloc[0]
     return {

@@ -37,12 +37,9 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
     ends = _scaling.largest_and_smallest_batch(rows)
     main = own | ({name: ends[0][name] for name in ("experiment", "line")} if ends else {})
     done = cells[cells["status"] == "ok"]
-    figures = [
-        *_scaling.first_figure(study, "speedup", "time", **main),
-        *_scaling.first_figure(study, "strategies", **main),
-        *_scaling.first_figure(study, "parts", **main),
-        *_scaling.first_figure(study, "accuracy", **own),
-    ]
+    shown = [("speedup", "time"), ("strategies",), ("parts",)]
+    figures = [one for names in shown for one in _scaling.first_figure(study, *names, **main)]
+    figures += _scaling.first_figure(study, "accuracy", **own)
     return {
         "ends": ends,
         "run": _scaling.time_to_accuracy(study, ends[0]) if ends else None,

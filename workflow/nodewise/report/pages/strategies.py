@@ -67,7 +67,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
                 "label": ends[0]["label"] if ends else None,
                 "worst_label": ends[-1]["label"] if ends else None,
                 "sends": entry.exchange_of(options).traffic(job).bytes_sent,
-                "waits": entry.exchange.waits,
+                "waits": "–" if entry.nodes == "1" else entry.exchange.waits,
                 "needs": entry.needs,
             }
         )
