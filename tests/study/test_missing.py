@@ -45,7 +45,7 @@ def test_a_model_that_could_not_be_described_is_named_until_it_is_forgotten(meas
     path = own_description(own_models(of_users.cells())["mine"])
     refuse_own(path, "mine.py:build: must return a keras.Model, not nothing")
     found = missing.find_missing(of_users, measured)
-    assert list(missing.lines(found)) == [
+    assert list(missing.lines(found, of_users)) == [
         f"no usable result: {path}: mine is not described: mine.py:build: must return a "
         "keras.Model, not nothing"
     ]
@@ -61,7 +61,8 @@ def test_gaps_are_told_by_reason_and_stay_until_they_are_forgotten(measured):
     assert len(list(measured.rglob("*.json"))) == 3
     CliRunner().invoke(app, ["missing", "--config", "small.yaml", "--forget"])
     assert len(list(measured.rglob("*.json"))) == 1
-    assert CliRunner().invoke(app, ["missing", "--config", "small.yaml"]).stdout == ""
+    told = CliRunner().invoke(app, ["missing", "--config", "small.yaml"]).stdout
+    assert "1 of 3 cells have a result" in told
 
 
 def test_a_build_of_horovod_that_was_in_vain_is_a_gap_of_studies_that_train_with_it(measured):

@@ -76,6 +76,7 @@ def measure(
         "kind of numbers": kind_label(row["kind"], row["data_origin"], row["weights"]),
         "trained": f"{counted(row[f'{unit}s'], unit)}, global batch {row['global_batch']}",
         "step time, median": write_number(row["step_time_median_s"], "s"),
+        "step time, mean": write_number(row["step_time_s"], "s"),  # the rate follows from it
         "examples per second": write_number(row["examples_per_s"], "/s"),
         **{part: write_number(row[f"{part}_s"], "s") for part in ("input", *PARTS)},
         "test accuracy": write_number(row["test_accuracy"], "accuracy"),

@@ -60,7 +60,7 @@ def missing(
 
     study = read_config(config)
     found = find_missing(study, study.results / "records", cautions=cautions)
-    for line in lines(found):
+    for line in lines(found, study):
         typer.echo(line)
     if forget:
         for path in remove(found):

@@ -58,8 +58,12 @@ def _reason(record: Record, *, cautions: bool) -> str:
     return f"caution: {'; '.join(outside)}" if outside else ""
 
 
-def lines(by_reason: Missing) -> Iterator[str]:
-    """Yield one line per reason."""
+def lines(by_reason: Missing, study: Config) -> Iterator[str]:
+    """Yield one line per reason; without any, one that says how far the study is."""
+    cells, records = study.cells(), study.results / "records"
+    if cells and not by_reason:
+        done = sum(recorded(cell, records) is not None for cell in cells)
+        yield f"Nothing to try again: {done} of {counted(len(cells), 'cell')} have a result."
     for reason, files in by_reason.items():
         where = str(files[0])
         if len(files) > 1:
