@@ -17,7 +17,7 @@ from nodewise.core.cell import Cell, Extent
 from nodewise.core.files import write_text
 from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.fit_file import file_of, write_fit
-from nodewise.predict.study import fitted_tables, judge_study
+from nodewise.predict.study import fitted_tables
 from nodewise.predict.study import write as write_fits
 from nodewise.results.curves import Curve
 from nodewise.results.record import Record, WorkerResult, record_json
@@ -260,10 +260,8 @@ def write_study(
     paths = write(records, folder / "records")
     tables = build_tables(paths, published, published_runs=published_runs, imported=imported)
     write_tables(tables, folder / "tables")
-    points = tables["curve_points"]
-    found = fit_curves(points, draws=20)
-    fits = fitted_tables(found) | judge_study(points, draws=20)
-    write_fits(fits, folder / "overhead")
+    found = fit_curves(tables["curve_points"], draws=20)
+    write_fits(fitted_tables(found), folder / "overhead")
     write_fit(folder / "overhead/fit.json", file_of(found, "curve_points.csv", "0" * 64))
     return tables
 

@@ -64,12 +64,10 @@ def tables() -> dict[str, pd.DataFrame]:
 def fits() -> dict[str, pd.DataFrame]:
     """Return the fits of the committed records, and how they predict held-out points."""
     config, tables = committed()
-    points = tables["curve_points"]
     known = read_calibrations(config.calibrations())
     steps = find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
-    fitted = study.fitted_tables(fit_curves(points, known), steps)
-    judged = study.judge_study(points, known)
-    return {name: table for name, table in (fitted | judged).items() if name in FITS}
+    fitted = study.fitted_tables(fit_curves(tables["curve_points"], known), steps)
+    return {name: fitted[name] for name in FITS}
 
 
 def pictures() -> dict[str, np.ndarray]:

@@ -23,7 +23,6 @@ from nodewise.predict.study import (
     NODES,
     fitted_tables,
     judge,
-    judge_study,
     read_overhead,
     write,
 )
@@ -113,8 +112,7 @@ def points_of(curves, cells, published=NO_PUBLISHED):
 
 
 def fit_and_judge(*tables, **options):
-    points = points_of(*tables)
-    return fitted_tables(fit_curves(points, **options)) | judge_study(points, **options)
+    return fitted_tables(fit_curves(points_of(*tables), **options))
 
 
 def coefficient(found, name):

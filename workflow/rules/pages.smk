@@ -6,8 +6,6 @@ out:   build/docs (the pages with their charts) and build/site (the site; open b
 steps: compare_runs (if the study names two runs), build_site
 """
 
-from nodewise.results.manifest import MANIFEST
-
 SITE_SOURCES = [str(path) for path in sorted(Path("site").rglob("*")) if path.is_file()]
 CHANGES = f"{RESULTS}/changes.csv"
 
@@ -37,7 +35,6 @@ rule build_site:
         tables=TABLES,
         overhead=OVERHEAD,
         calibrations=CALIBRATIONS,
-        manifests=[str(path) for path in STUDY.beside_records(MANIFEST)],
         models=DESCRIBED,
         own_models=list(OWN_MODELS.values()),
         site=SITE_SOURCES,

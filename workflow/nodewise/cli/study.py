@@ -102,10 +102,10 @@ def fit_overhead(config: StudyConfig) -> None:
     study = read_config(config)
     out, source = study.results / "overhead", study.results / "tables/curve_points.csv"
     tables = read_tables(source.parent)
-    points, calibrations = tables["curve_points"], read_calibrations(study.calibrations())
     steps = steps_to_accuracy.find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
-    found = fit_curves.fit_curves(points, calibrations)
-    fits.write(fits.fitted_tables(found, steps) | fits.judge_study(points, calibrations), out)
+    calibrations = read_calibrations(study.calibrations())
+    found = fit_curves.fit_curves(tables["curve_points"], calibrations)
+    fits.write(fits.fitted_tables(found, steps), out)
     fit_file.write_fit(out / "fit.json", fit_file.file_of(found, source.name, file_sha256(source)))
 
 

@@ -60,7 +60,7 @@ class CurveGroup:
         axes = self.rows[names].to_numpy(float).T
         return Points.of(*axes, model=model, link=self.link, **measured)
 
-    def fit(self, draws: int = DRAWS) -> Fit:
+    def fit(self, draws: int) -> Fit:
         """Fit the law to all rows; see `fit` for the draws."""
         return fit(self.law, self.points(), priors=self.priors, draws=draws)
 

@@ -5,7 +5,7 @@ little about a law.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,11 @@ import pandas as pd
 
 from nodewise.predict.answers import Answers, Job
 from nodewise.predict.curve_predictions import CurvePredictions
-from nodewise.predict.fit import DRAWS, Fit, interval_of
-from nodewise.predict.fit_curves import CURVE, LINE, CurveGroup, curves_of, find_groups
+from nodewise.predict.fit import Fit, interval_of
+from nodewise.predict.fit_curves import CURVE, LINE, CurveGroup, curves_of
 from nodewise.predict.fit_file import FittedCurves
 from nodewise.predict.points import Points
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, KEY, StepsToAccuracy, updates_exactly
-from nodewise.results.calibration import Calibration
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.table_files import read_file, typed, write_csv
 
@@ -35,7 +34,7 @@ _OF_CURVE = ["experiment", "curve", "model"]
 def fitted_tables(
     found: Sequence[tuple[CurveGroup, Fit]], steps: Sequence[dict[str, Any]] = ()
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `OVERHEAD` except `trials`.
+    """Return the tables of `OVERHEAD`. The same laws, fitted again, are judged on held-out points.
 
     Args:
         found: the fits of a study.
@@ -43,25 +42,14 @@ def fitted_tables(
     """
     by_epochs = [row for row in steps if row["basis"] == BY_EPOCHS and row["law"]]
     laws = {tuple(row[name] for name in KEY): row["law"] for row in by_epochs}
-    rows: dict[str, list[Any]] = {name: [] for name in OVERHEAD if name != "trials"}
+    rows: dict[str, list[Any]] = {name: [] for name in OVERHEAD}
     for group, fitted in found:
         rows["fits"] += fit_rows(group, fitted)
         rows["predictions"] += prediction_rows(group, fitted)
         rows["optima"] += optima_rows(group, fitted, laws)
+        rows["trials"] += trial_rows(group, draws=len(fitted.draws) - 1)
     rows["steps_to_accuracy"] = [*steps]
     return {name: typed(of_table, OVERHEAD[name]) for name, of_table in rows.items()}
-
-
-def judge_study(
-    points: pd.DataFrame, calibrations: Iterable[Calibration] = (), *, draws: int = DRAWS
-) -> dict[str, pd.DataFrame]:
-    """Return the table `trials`: the same fits, judged on held-out points.
-
-    Arguments and errors are those of `fit_curves`.
-    """
-    groups = find_groups(points, calibrations)
-    rows = (row for group in groups for row in trial_rows(group, draws))
-    return {"trials": typed(rows, OVERHEAD["trials"])}
 
 
 def judge(trials: pd.DataFrame) -> pd.DataFrame:

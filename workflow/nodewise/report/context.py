@@ -10,7 +10,6 @@ import pandas as pd
 
 from nodewise.core.cell import Cell, node_in_words
 from nodewise.core.errors import UserError
-from nodewise.core.schema import read_json
 from nodewise.data.registry import Entry, read_registry
 from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
@@ -24,7 +23,6 @@ from nodewise.report.page import curve_page, record_file
 from nodewise.results import comparisons, queries
 from nodewise.results.calibration import Calibration, read_calibrations
 from nodewise.results.compare_runs import read_changes
-from nodewise.results.manifest import MANIFEST, Manifest
 from nodewise.results.model_description import Architecture
 from nodewise.results.record import Record, read_record
 from nodewise.results.table_files import read_tables
@@ -49,7 +47,6 @@ class ReportContext:
         calibrations: the calibrations of the study's clusters.
         architectures: the descriptions of the study's models, by model.
         changes: the table that `nodewise compare` wrote; it has no rows if no runs were compared.
-        manifests: the manifests of the folders of published records.
     """
 
     config: Config
@@ -61,7 +58,6 @@ class ReportContext:
     calibrations: list[Calibration]
     architectures: dict[str, Architecture]
     changes: pd.DataFrame
-    manifests: list[Manifest]
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -252,7 +248,6 @@ def read_context(
         calibrations=read_calibrations(calibration_paths),
         architectures=read_all_facts(models_dir, trained, own_models or {}) if models_dir else {},
         changes=read_changes(results / CHANGES),
-        manifests=[read_json(Manifest, file) for file in config.beside_records(MANIFEST)],
     )
 
 

@@ -229,4 +229,3 @@ class NoExchange(Law):
     name = "none"
     title = "No exchange"
     source = "no communication"
-    communicate = sympy.S.Zero
