@@ -103,6 +103,8 @@ def test_a_log_is_a_given_point(tmp_path):
     path.write_text("curve,nodes,samples_per_s\nmine,1,400\n")
     one, _ = run("--given", path, *asked)
     assert one["step_time_s"] == pytest.approx(64 / 400)
+    path.write_text("curve,nodes,batch_per_worker,epoch_time_s\nmine,1,64,400\n")
+    assert "times of epochs need a column examples" in refusal("--given", path, *asked)
 
 
 def test_a_rate_is_a_given_point_without_its_batch(tmp_path):
@@ -121,8 +123,7 @@ def test_a_record_is_a_given_point_and_one_that_was_disturbed_is_never_called_me
     disturbed = tmp_path / "record.json"
     disturbed.write_text(json.dumps(content))
     unsure, wider = run("--given", disturbed, *asked)
-    assert unsure["kind"] == "forecast"
-    assert unsure["low"] < one["step_time_s"] < unsure["high"]
+    assert unsure["kind"] == "forecast" and unsure["low"] < one["step_time_s"] < unsure["high"]
     assert wider["high"] / wider["low"] > two["high"] / two["low"]
     shown = show("--given", disturbed, *asked).stdout
     assert "not measured" not in shown and "30 %" in shown
@@ -221,8 +222,7 @@ def test_a_table_of_cases_is_answered_row_by_row(tmp_path):
     assert 700 < known["low"] < known["value"] < known["high"] < 16 * 1.2 * 700
     assert any_transport["high"] / any_transport["low"] > known["high"] / known["low"]
     for text, one in zip(wrong.values(), refused, strict=True):
-        assert "value" not in one
-        assert str(text) in one["error"]
+        assert "value" not in one and str(text) in one["error"]
     pd.DataFrame(rows).drop(columns="n_devices").to_csv(path, index=False)
     assert refusal("--cases", path).endswith("lacks the columns n_devices")
 
@@ -231,8 +231,7 @@ def test_a_table_of_cases_is_answered_row_by_row(tmp_path):
 def test_publishers_left_out_are_met_as_well_as_is_claimed():
     rows = bench.all_judged()
     told = bench.summary(rows)
-    assert told["median"] < 0.06
+    assert told["median"] < 0.06 and 0.85 < told["covered"] < 0.95
     assert bench.summary(rows[rows["inside"]])["median"] < 0.05
-    assert 0.85 < told["covered"] < 0.95
     kinds = bench.table(rows).query("points >= 20")
     assert kinds["covered"].min() > 0.75

@@ -144,9 +144,7 @@ def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = 
         drawn = np.vstack([y, problem.draw(y, noise, draws)])
     except (ValueError, RuntimeError) as error:  # SciPy found numbers not finite, or gave up
         names = ", ".join(np.unique(points.model))
-        raise UserError(
-            f"curve {names}: no fit was found; check that its times are right"
-        ) from error
+        raise UserError(f"curve {names}: no fit was found; check the times") from error
     low, high = interval_of(drawn * problem.spread)
     return Fit(
         law=law,

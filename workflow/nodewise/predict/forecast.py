@@ -51,6 +51,8 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
     curve, count = found.curves[0], len(found.curves)
     if count > 1:
         raise UserError(f"{path}: has {count} curves, such as {curve.name}; one is needed")
+    if not curve.in_seconds:
+        raise UserError(f"{path}: times of epochs need a column examples, the examples of one")
     if curve.global_batch is not None:
         raise UserError(f"{path}: needs the same batch per device; `nodewise fit` takes others")
     chosen = batch or mode(point.batch_per_worker for point in curve.measured)

@@ -20,6 +20,7 @@ UNITS |= {"samples_per_s": "examples/s", "tokens_per_s": "tokens/s", "steps_per_
 _NUMBER = re.compile(
     r"\s*((?:[1-9]\d{,2}(?:,\d{3})+|\d+)\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*([^\s\d.,].*?)\s*"
 )
+_RATE = re.compile(r"/|\bper\b|p[sm]$")  # other units are of times
 _PARTS = re.compile("[kmgb]? ?(tok|word|wp[sm]|char)")  # of an example, whose number is unknown
 _MOST = 1e15
 
@@ -60,7 +61,7 @@ def read_number(option: str, text: str, devices: int) -> Posted:
     found = _NUMBER.fullmatch(text)
     number, unit = (float(found[1].replace(",", "")), found[2]) if found else (0.0, "")
     time = "epoch_time" if re.search("epoch|run", unit.lower()) else "step_time"
-    for quantity in ("throughput", time):
+    for quantity in ("throughput", time) if _RATE.search(unit) else (time,):
         with suppress(ValueError):
             clock, size = parse_unit(quantity, unit)
             value = number * size * (devices if is_per_device(unit) else 1)

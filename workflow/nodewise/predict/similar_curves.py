@@ -147,10 +147,8 @@ class SimilarCurves:
     """
 
     def __init__(self, lines: Iterable[Line]) -> None:
-        found = pd.DataFrame(
-            [example for line in lines for example in _examples(line)],
-            columns=["kind", "error", "publisher"],
-        )
+        examples = [example for line in lines for example in _examples(line)]
+        found = pd.DataFrame(examples, columns=["kind", "error", "publisher"])
         count = found.groupby(["kind", "publisher"])["error"].transform("size")
         self._errors = dict(iter(found.assign(weight=count**-0.5).groupby("kind")))
 
@@ -174,7 +172,7 @@ class SimilarCurves:
                 least, most = -np.inf, line.efficiency.max()  # no device is faster than measured
                 if "before" in kind:  # fewer are not slower each, and not faster together
                     least = line.efficiency[0]
-                    most = max(value, least + np.log(line.devices[0] / n))
+                    most = least + np.log(line.devices[0] / n)
                 usual = 0.0 if "between" in kind else middle * unit
                 value = float(np.clip(value + usual, least, most))
                 drawn = value + _WIDER * unit * (errors[kind] - middle)
