@@ -152,7 +152,7 @@ def test_a_calibrated_cluster_tells_its_link():
 def test_a_price_gives_the_cost_of_epochs():
     asked = ("--parameters", "25.6e6", "--price", "3 EUR", "--nodes", "1")
     for epochs in (1, 90):
-        one = run(*STEP, *NODES, *asked, "--examples", "64000", "--epochs", epochs)[0]
+        one = run(*STEP, *NODES, *asked, "--examples", "64e3", "--epochs", epochs)[0]
         seconds = pytest.approx(100 * epochs)
         assert (one["time"], one["cost"] * 3600 / 3) == (seconds, seconds)
     assert "--examples" in refusal(*STEP, *NODES, *asked, "--epochs", 90)

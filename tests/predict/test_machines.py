@@ -28,7 +28,7 @@ def compare(*arguments, **table):
 
 
 def test_times_and_costs_are_those_of_whole_machines(tmp_path):
-    rows = compare(tmp_path, "--examples", 3_600_000).set_index(["machine", "machines"])
+    rows = compare(tmp_path, "--examples", "3.6e6").set_index(["machine", "machines"])
     assert rows.loc["small", 1]["time"] == pytest.approx(10_000)
     assert rows.loc["small", 1]["cost"] == pytest.approx(3 * 10_000 / 3600)
     for (name, count), price in {("large", 2): 24, ("new", 1): 32}.items():

@@ -106,7 +106,7 @@ def test_a_chance_where_nothing_was_measured_is_less_sure_the_farther_it_is(run)
     """On n devices, 50,000 examples take 500/n^0.9 s: at every n, ask for 1.15 times as long."""
     measured, chances = weak((1, 2, 4)), []
     for n in (4, 8, 64):
-        asked = ("--examples", 50_000, "--deadline", f"{1.15 * 500 / n**0.9}s")
+        asked = ("--examples", "5e4", "--deadline", f"{1.15 * 500 / n**0.9}s")
         (row,) = run(measured, "optimum", "--nodes", f"1,{n}", *asked)
         chances.append(row["nodes"][-1]["chance"])
         assert ("(measured up to 4)" in row["answer"]) == (n > 4)

@@ -30,7 +30,7 @@ NodeNumbers = Annotated[str, Option(help="Numbers of nodes, such as 64, 1-64 or 
 AskedBatch = Annotated[int | None, Option(min=1, help="Examples per worker and step.")]
 AskedGlobalBatch = Annotated[int | None, Option(min=1, help="Or: all workers together.")]
 Batches = Annotated[str | None, Option(help="Such as 16,32,64 a device: the soonest is taken.")]
-EpochExamples = Annotated[int | None, Option(min=1, help="Examples per epoch.")]
+EpochExamples = Annotated[float | None, Option(help="Examples per epoch, such as 1.28e6.")]
 Epochs = Annotated[float, Option(help="Number of epochs.")]
 NodePrice = Annotated[str | None, Option(help="Of one node- or device-hour: 2.5 or '2.5 EUR'.")]
 Deadline = Annotated[str | None, Option(help="Time for the examples: 90s, 30min, 2h, 1d.")]

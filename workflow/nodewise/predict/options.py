@@ -44,7 +44,7 @@ def parse_batches(text: str | None) -> list[float]:
 
 
 def parse_deadline(text: str | None) -> float | None:
-    """Parse a time such as `0s`, `90`, `90s`, `30min`, `2h` or `1d`; return seconds.
+    """Parse a time such as `90`, `90s`, `30min`, `2h` or `1d`; return seconds.
 
     Raises:
         UserError: the text is not a time.

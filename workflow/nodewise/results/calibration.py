@@ -86,7 +86,7 @@ class AllReduce(Frozen):
 class Launch(Frozen):
     """One launch of `nodes` new worker processes.
 
-    Launches of two emulated nodes have a `transfer` from node 0 to node 1. Launches of two or more
+    Launches of two nodes have a `transfer` from node 0 to node 1. Launches of two or more
     nodes have `all_reduces`. `discarded` holds the conditions of measurements that were repeated
     because they were outside the quiet-machine thresholds.
     """
