@@ -17,9 +17,9 @@ def load() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]
     """Return `(train, test)`, each of them what `fit` takes. `test` may be None.
 
     Here they are `(x, y)` of arrays. `(x, y, sample_weight)` will do too, and in place of an array
-    a dict or tuple of arrays; or a finite `tf.data.Dataset`, a `keras.utils.PyDataset`, or an
-    object with `__iter__` and `__len__` that gives batches. All examples have one shape; batches
-    are made anew. Everything random needs a fixed seed: the data must be the same each time.
+    a dict or tuple of arrays; or a finite `tf.data.Dataset`, or a `keras.utils.PyDataset`. All
+    examples have one shape; batches are made anew. Everything random needs a fixed seed: the data
+    must be the same each time.
     """
     random = np.random.default_rng(1)
     return drawn(3000, random), drawn(600, random)

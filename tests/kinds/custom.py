@@ -248,8 +248,7 @@ class Noisy(keras.Model):
 
 def drawn():
     """A train_step that draws by `tf.random`, whose generators nothing can set back."""
-    x = keras.Input((8,))
-    return compiled(Noisy(x, layers.Dense(1)(x)))
+    return compiled(functional(Noisy))
 
 
 class Unseen(Net):
@@ -271,32 +270,43 @@ class Gan(keras.Model):
         self.generator = keras.Sequential([layers.Dense(8, activation="tanh"), layers.Dense(8)])
         self.judge = keras.Sequential([layers.Dense(8, activation="tanh"), layers.Dense(1)])
 
-    def compile(self):
-        super().compile()
-        self.of_generator = keras.optimizers.Adam(0.01, epsilon=1e-4)
-        self.of_judge = keras.optimizers.Adam(0.02, epsilon=1e-4)
+    def compile(self, *arguments):
+        super().compile(*arguments)
+        adams = {name: keras.optimizers.Adam(0.01, epsilon=1e-4) for name in ("made", "judged")}
+        self.optimizers = {"by_part": [adams]}
         self.entropy = keras.losses.BinaryCrossentropy(from_logits=True)
 
     def train_step(self, data):
-        real, noise = data
+        (real, noise), (adams,) = data[:2], self.optimizers["by_part"]
         ones, zeros = tf.ones([real.shape[0], 1]), tf.zeros([real.shape[0], 1])
         with tf.GradientTape() as tape:
             wrong = self.entropy(ones, self.judge(real))
             wrong += self.entropy(zeros, self.judge(self.generator(noise)))
         judge = self.judge.trainable_variables
-        self.of_judge.apply_gradients(zip(tape.gradient(wrong, judge), judge, strict=True))
+        adams["judged"].apply_gradients(zip(tape.gradient(wrong, judge), judge, strict=True))
         with tf.GradientTape() as tape:
             seen = self.entropy(ones, self.judge(self.generator(noise)))
         made = self.generator.trainable_variables
-        self.of_generator.apply_gradients(zip(tape.gradient(seen, made), made, strict=True))
+        adams["made"].apply_gradients(zip(tape.gradient(seen, made), made, strict=True))
         return {"judge": wrong, "generator": seen}
 
 
 def gan():
     """Two optimizers: a generator and a discriminator that take turns."""
-    model = Gan()
-    model.compile()
-    return model
+    return compiled(Gan(), loss=None)
+
+
+class Outer(keras.optimizers.Optimizer):
+    def __init__(self, inner):
+        super().__init__(0.1)
+        self.inner = inner
+
+    def build(self, variables):
+        super().build(variables)
+        self.inner.build(variables)
+
+    def apply(self, grads, trainable_variables=None):
+        self.inner.apply(grads, trainable_variables)
 
 
 class Pair(keras.Model):
@@ -305,7 +315,9 @@ class Pair(keras.Model):
         self.encoder = keras.Sequential([keras.Input((8,)), layers.Dense(4, activation="tanh")])
         self.decoder = keras.Sequential([keras.Input((4,)), layers.Dense(8)])
         self.encoder.compile(keras.optimizers.Adam(0.01, epsilon=1e-4))
-        self.decoder.compile(keras.optimizers.SGD(0.1, momentum=0.9))
+        self.fading = layers.Dense(8, trainable=False)
+        self.fading.build((None, 8))
+        self.decoder.compile(Outer(keras.optimizers.SGD(0.1, momentum=0.9)))
 
     def call(self, x):
         return self.decoder(self.encoder(x))
@@ -313,19 +325,18 @@ class Pair(keras.Model):
     def train_step(self, data):
         x, _ = data
         with tf.GradientTape(persistent=True) as tape:
-            error = tf.reduce_mean(tf.square(self(x, training=True) - x))
+            error = tf.reduce_mean(tf.square(self(x, training=True) - self.fading(x)))
         for part in (self.encoder, self.decoder):
             weights = part.trainable_variables
             gradients = tape.gradient(error, weights)
             part.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+        self.fading.kernel.assign(0.5 * self.fading.kernel)
         return {"error": error}
 
 
 def inner_models():
-    """Two compiled models inside of one, whose train_step uses their optimizers."""
-    model = Pair()
-    model.compile()
-    return model
+    """Two compiled models in one, whose train_step uses their optimizers, and frozen weights."""
+    return compiled(Pair(), loss=None)
 
 
 class Autoencoder(Net):

@@ -187,26 +187,17 @@ def test_class_weights_become_the_sample_weights_of_fit(y):
 MADE_AT_IMPORT = """
 import keras
 from keras import layers
-WEIGHTS = tf.constant([1.0])
-RATE = tf.Variable(0.5)
-net = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
-net.compile("sgd", "mse")
-rest = [layers.Dense(2)]
+WEIGHTS, RATE = tf.constant([1.0]), tf.Variable(0.5)
+def compiled(*inside, optimizer="sgd", loss="mse"):
+    model = keras.Sequential([keras.Input((4,)), *inside, layers.Dense(3)])
+    model.compile(optimizer, loss)
+    return model
+net, rest = compiled(), [layers.Dense(2)]
 adam = keras.optimizers.Adam()
-def build():
-    return net
-def use_layer():
-    model = keras.Sequential([keras.Input((4,)), *rest])
-    model.compile("sgd", "mse")
-    return model
-def use_optimizer():
-    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
-    model.compile(adam, "mse")
-    return model
-def use_tensors():
-    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
-    model.compile("sgd", lambda y, made: tf.reduce_sum(made) * WEIGHTS * RATE)
-    return model
+def build(): return net
+def use_layer(): return compiled(*rest)
+def use_optimizer(): return compiled(optimizer=adam)
+def use_tensors(): return compiled(loss=lambda y, made: tf.reduce_sum(made) * WEIGHTS * RATE)
 """
 
 
@@ -224,7 +215,8 @@ def test_parts_of_a_model_that_are_made_at_import_are_refused(
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(f"import tensorflow as tf{MADE_AT_IMPORT}")
     assert said in user_error(user_model.building(f"mine.py:{function}"))
-    assert user_model.building("mine.py:use_tensors")().compiled
+    model = user_model.building("mine.py:use_tensors")()
+    assert model.layers[0].name == "dense_2"  # as in a new process, after the two at import
 
 
 def test_metrics_that_are_made_at_import_are_refused_in_a_scope_only(tmp_path, monkeypatch):
@@ -232,7 +224,7 @@ def test_metrics_that_are_made_at_import_are_refused_in_a_scope_only(tmp_path, m
     Path("mine.py").write_text(
         "import keras\ntracker = keras.metrics.Mean()\nclass Own(keras.Sequential):\n"
         "    @property\n    def metrics(self):\n        return [tracker]\n"
-        "def build():\n    model = Own([keras.Input((4,)), keras.layers.Dense(3)])\n"
+        "def build():\n    keras.utils.clear_session()\n    model = Own([keras.Input((4,))])\n"
         "    model.compile('sgd', 'mse')\n    return model\n"
     )
     assert user_model.building("mine.py:build")().compiled

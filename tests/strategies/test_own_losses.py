@@ -6,15 +6,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras import ops
+from keras import layers, ops
 
 from nodewise.core.errors import RefusedError
 from nodewise.strategies import per_worker
 from nodewise.strategies.api import Job
-
-
-def each(y, p):
-    return ops.mean(ops.square(y - p), axis=-1)
 
 
 def mean(y, p):
@@ -25,36 +21,35 @@ def total(y, p):
     return ops.sum(ops.square(y - p))
 
 
-def dice(y, p):
-    return 1 - 2 * ops.sum(y * p) / ops.sum(y + p)
-
-
-def fussy(y, p):
-    raise ValueError("these labels cannot be")
-
-
 class Total(keras.losses.Loss):
     def call(self, y, p):
         return total(y, p)
 
 
+@pytest.mark.parametrize("by_name", [False, True])
 @pytest.mark.parametrize(
     ("loss", "averaged", "added"),
     [
         ("mse", True, True),
         (keras.losses.MeanSquaredError(), True, True),
-        (each, True, True),
+        (lambda y, p: ops.mean(ops.square(y - p), axis=-1), True, True),
         (mean, True, False),
         (total, False, True),
         (Total(), False, True),
-        (dice, False, False),
-        (fussy, True, True),  # what goes wrong is told when it trains
+        (lambda y, p: 1 - 2 * ops.sum(y * p) / ops.sum(y + p), False, False),
+        ("dice", False, False),
+        (keras.losses.Tversky(), False, False),
+        (keras.losses.Dice(axis=1), True, True),
+        (lambda y, p: 1 / 0, True, True),  # what goes wrong is told when it trains
     ],
 )
-def test_which_losses_may_be_averaged_or_added_over_workers(loss, averaged, added):
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    model.compile("sgd", loss)
-    batch = tf.TensorSpec((8, 3)), tf.TensorSpec((8, 2))
+def test_which_losses_may_be_averaged_or_added_over_workers(loss, averaged, added, by_name):
+    x = keras.Input((3,))
+    large, small = layers.Dense(5000, name="mask")(x), layers.Dense(1)(x)
+    model = keras.Model(x, [large, small] if by_name else large)
+    model.compile("sgd", {"mask": loss} if by_name else loss)
+    y = tf.TensorSpec((8, 5000)), tf.TensorSpec((8, 1))
+    batch = tf.TensorSpec((8, 3)), y if by_name else y[0]
     one, two = (Job(0, size, 16, 1, lambda: model, batch=batch) for size in (1, 2))
     for check, fine, said in (
         (per_worker.check, averaged, "is not the mean of its values"),
@@ -63,6 +58,7 @@ def test_which_losses_may_be_averaged_or_added_over_workers(loss, averaged, adde
         with nullcontext() if fine else pytest.raises(RefusedError, match=said):
             check(model, two)
     per_worker.check(model, one)
+    per_worker.check(model, Job(0, 2, 16, 1, lambda: model, batch=2 * batch))  # of one's own step
 
 
 SUM = keras.losses.MeanSquaredError(reduction="sum")
@@ -82,7 +78,6 @@ def test_a_train_step_whose_loss_is_a_sum_is_refused(loss, averaged):
             self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
             return {"loss": value}
 
-    layers = keras.layers
     model = Own([keras.Input((6,)), layers.Dropout(0.5), layers.Dense(9), layers.Dense(2)])
     model.compile("adam")
     before = [one.numpy() for one in model.variables]

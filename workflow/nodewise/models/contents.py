@@ -42,15 +42,17 @@ def inner_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimi
 
     An optimizer that chooses another one for each variable may know them only once it is built.
     """
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        return inner_optimizers(optimizer.inner_optimizer)
-    # a MultiOptimizer, which the oldest allowed Keras does not have
-    return list(getattr(optimizer, "optimizers", [optimizer]))
+    kept = _kept(optimizer, keras.optimizers.Optimizer)
+    if not kept and not hasattr(optimizer, "optimizers"):  # a MultiOptimizer has them
+        return [optimizer]
+    return [inner for one in kept for inner in inner_optimizers(one)]
 
 
-def plain_variables(model: keras.Model) -> list[tf.Variable]:
-    """Return the plain TensorFlow variables in layers, which Keras does not list as variables."""
-    return list(_distinct(layers_in(model), tf.Variable))
+def plain_variables(model: keras.Model) -> list[Any]:
+    """Return variables that Keras does not list: plain ones, and those of inner optimizers."""
+    inner = [one for whole in optimizers_of(model) for one in inner_optimizers(whole)]
+    plain = _distinct([*layers_in(model), *optimizers_of(model), *inner], tf.Variable)
+    return [*plain, *(v for one in inner if one not in optimizers_of(model) for v in one.variables)]
 
 
 def unseeded() -> keras.random.SeedGenerator:
@@ -104,15 +106,14 @@ def graph_calls(model: keras.Model) -> list[Any]:
     return [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
 
 
-def _distinct(layers: Iterable[keras.Layer], kind: type[Kept]) -> Iterable[Kept]:
-    return {id(one): one for layer in layers for one in _kept(layer, kind)}.values()
+def _distinct(holders: Iterable[object], kind: type[Kept]) -> Iterable[Kept]:
+    return {id(one): one for holder in holders for one in _kept(holder, kind)}.values()
 
 
-def _kept(layer: keras.Layer, kind: type[Kept]) -> list[Kept]:
-    """Return the objects of type `kind` in a layer's attributes, and in lists and dicts there."""
-    found: list[Kept] = []
-    for value in vars(layer).values():
-        kept = list(value.values()) if isinstance(value, dict) else value
-        kept = kept if isinstance(kept, list | tuple) else [kept]
-        found += [one for one in kept if isinstance(one, kind)]
-    return found
+def _kept(holder: object, kind: type[Kept]) -> list[Kept]:
+    """Return the objects of type `kind` in an object's attributes, and in lists and dicts there."""
+    waiting = list(getattr(holder, "__dict__", {}).values())
+    for value in waiting:  # which grows
+        if isinstance(value, dict | list | tuple):
+            waiting.extend(value.values() if isinstance(value, dict) else value)
+    return [value for value in waiting if isinstance(value, kind)]

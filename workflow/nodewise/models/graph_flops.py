@@ -131,18 +131,18 @@ def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[Count, Coun
         GAN.
     """
     examples = [examples_in(batch) for batch in batches]
-    inputs = [keras.utils.unpack_x_y_sample_weight(batch)[0] for batch in batches]
+    unpack = keras.utils.unpack_x_y_sample_weight
     ragged = any(isinstance(one, tf.RaggedTensorSpec) for one in tf.nest.flatten(batches))
     left_out = {UNKNOWN_ROWS} if ragged else set()
 
-    def each(step: Callable[[Any], Any], specs: Sequence[Any]) -> Count:
-        few, many = (_traced(step, [spec]) for spec in specs)
+    def each(step: Callable[[Any], Any]) -> Count:
+        few, many = (_traced(step, [batch]) for batch in batches)
         flops = (many.flops - few.flops) / (examples[1] - examples[0])
         return Count(flops, few.uncounted | left_out)
 
-    training = each(model.train_step, batches)
+    training = each(model.train_step)
     try:
-        return each(lambda x: model(x, training=False), inputs), training
+        return each(lambda batch: model(unpack(batch)[0], training=False)), training
     except _NOT_CALLED:
         return Count(), training
 

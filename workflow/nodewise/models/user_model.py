@@ -12,6 +12,9 @@ from unittest.mock import patch
 import keras
 import tensorflow as tf
 
+# private: without their numbers, users could not refer to layers by automatic names
+from keras.src.backend.common.global_state import set_global_attribute
+
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.user_function import Function, ParsedSpec, parse_spec, user_errors
 from nodewise.models import fit_options
@@ -34,22 +37,17 @@ def building(spec: str) -> Callable[[], keras.Model]:
     imported = cache(partial(Function, place))
 
     def build() -> keras.Model:
-        with _without_own_strategies(place):
+        with _in_own_scope(place):
             model, options = _built(imported())
         _refuse_other_fit(place, model)
-        train_step, test_step = model.train_step, model.test_step
+        train_step = model.train_step
 
-        # on JAX a step gets the state before the batch
-        def blamed_train_step(*arguments: Any) -> Any:  # noqa: ANN401
-            *state, batch = arguments
-            with user_errors(place):
-                return train_step(*state, fit_options.weighted(batch, options))
+        @user_errors(place)
+        def weighted_train_step(*arguments: Any) -> Any:  # noqa: ANN401
+            *state, batch = arguments  # on JAX a step gets the state before the batch
+            return train_step(*state, fit_options.weighted(batch, options))
 
-        def blamed_test_step(*arguments: Any) -> Any:  # noqa: ANN401
-            with user_errors(place):
-                return test_step(*arguments)
-
-        model.train_step, model.test_step = blamed_train_step, blamed_test_step
+        model.train_step, model.test_step = weighted_train_step, user_errors(place)(model.test_step)
         model.fit_options = options
         return model
 
@@ -57,11 +55,11 @@ def building(spec: str) -> Callable[[], keras.Model]:
 
 
 @contextmanager
-def _without_own_strategies(place: ParsedSpec) -> Iterator[None]:
-    """Refuse tf.distribute strategies of the user's own: TensorFlow crashes beside that of a cell.
+def _in_own_scope(place: ParsedSpec) -> Iterator[None]:
+    """Build a model with names as in a new process, in a scope that `clear_session` does not end.
 
     Raises:
-        RefusedError: the block makes one.
+        RefusedError: it makes a tf.distribute strategy: TensorFlow crashes beside that of a cell.
     """
 
     def refuse(*_: object, **__: object) -> None:
@@ -72,7 +70,9 @@ def _without_own_strategies(place: ParsedSpec) -> Iterator[None]:
     with (
         patch.object(tf.distribute.MirroredStrategy, "__init__", refuse),
         patch.object(tf.distribute.MultiWorkerMirroredStrategy, "__init__", refuse),
+        patch.object(tf.compat.v1, "reset_default_graph"),
     ):
+        set_global_attribute("object_name_uids", None)
         yield
 
 
@@ -128,8 +128,7 @@ def _refuse_shared(function: Function, model: keras.Model) -> None:
     for name, value in function.made_at_import.items():
         values = value if isinstance(value, list | tuple) else [value]
         if any(id(one) in own for one in values):
-            place = function.parsed
             raise UserError(
-                f"{place.text}: {name!r} is made when the file is imported, but every replica "
-                f"needs one of its own; make it in {place.function}()"
+                f"{function.parsed.text}: {name!r} is made when the file is imported, but every "
+                f"replica needs one of its own; make it in {function.parsed.function}()"
             )

@@ -260,13 +260,13 @@ def numbers(logs: dict[str, Any]) -> Logs:
 
 
 def changing(model: keras.Model) -> list[keras.Variable]:
-    """Return the variables that training changes: all except metrics and frozen weights.
+    """Return the variables that training changes: all except metrics.
 
-    This includes variables that Keras does not list as a model's variables: states of recurrent
-    layers, plain TensorFlow variables and the state of Keras' global random generator. It also
-    includes the variables of the optimizers.
+    These include frozen weights, as of a teacher, and what Keras does not list as a model's
+    variables: states of recurrent layers, plain variables, those of optimizers, and the state of
+    Keras' global random generator.
     """
-    left_out = {id(variable) for variable in [*_frozen(model), *model.metrics_variables]}
+    left_out = {id(variable) for variable in model.metrics_variables}
     kept = [variable for variable in model.variables if id(variable) not in left_out]
     of_optimizers = [v for optimizer in optimizers_of(model) for v in optimizer.variables]
     kept += [state for layer in stateful(model) for state in tf.nest.flatten(layer.states)]
@@ -286,7 +286,7 @@ def stateful(model: keras.Model) -> list[keras.layers.RNN]:
 
 def moving_statistics(model: keras.Model) -> list[keras.Variable]:
     """Return the variables that a step changes without a gradient, except counters and seeds."""
-    frozen = {id(variable) for variable in _frozen(model)}
+    frozen = {id(v) for layer in layers_in(model) if not layer.trainable for v in layer.weights}
     return [
         variable
         for variable in model.non_trainable_variables
@@ -322,13 +322,6 @@ def set_dropout_seed(model: keras.Model, replica: int) -> None:
     """
     for variable in seeds(model):
         variable.assign(variable.numpy() + np.array([replica, 0]))
-
-
-def _frozen(layer: keras.Layer) -> list[keras.Variable]:
-    """Return the weights of frozen layers, without their random generators: those still change."""
-    if not layer.trainable:
-        return list(layer.weights)
-    return [variable for inner in getattr(layer, "layers", ()) for variable in _frozen(inner)]
 
 
 def flat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -3,6 +3,7 @@
 In that scope a Keras optimizer itself sums the gradients over the replicas.
 """
 
+import re
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,10 +42,9 @@ class Strategy(api.Strategy):
                 self.model = job.build()
             except (tf.errors.InvalidArgumentError, UserError) as error:
                 reason = str(error.__cause__ or error)  # errors in a user's function are wrapped
-                if "Collective" in reason and "bfloat16" in reason:
+                if "Collective" in reason and (kind := re.search(r"'T' of (\w+) is not", reason)):
                     raise RefusedError(
-                        f"{title} cannot send the model's weights in bfloat16; "
-                        "mixed_bfloat16 keeps them in float32"
+                        f"{title} cannot send the model's weights in {kind[1]}; custom_loop can"
                     ) from None
                 raise
             _check(self.model, job, title)

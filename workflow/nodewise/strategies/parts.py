@@ -37,6 +37,7 @@ _LAYERS = frozenset(
     }
 )
 _MEANS = ("sum_over_batch_size", "mean")
+_OF_A_BATCH = ("Dice", "Tversky", "dice", "tversky")  # one number for a batch, without an axis
 
 
 def check(model: keras.Model, batch: Any = None) -> None:  # noqa: ANN401
@@ -68,7 +69,7 @@ def _problems(model: keras.Model, batch: Any) -> Iterator[str]:  # noqa: ANN401
             "allowed is a Sequential or functional model with one input, one output, one loss and "
             "no sample weights"
         )
-    if not _is_a_mean_of_keras(model.loss):
+    if not is_a_mean_of_keras(model.loss):
         yield "the loss must be one of keras.losses with the reduction sum_over_batch_size"
     if model.losses:
         yield "losses that layers add, such as regularizers, are not allowed"
@@ -83,12 +84,12 @@ def own_methods(model: keras.Model) -> list[str]:
     return [name for name in names if getattr(type(model), name) is not getattr(keras.Model, name)]
 
 
-def _is_a_mean_of_keras(loss: Any) -> bool:  # noqa: ANN401
-    if isinstance(loss, str):
-        return True
-    kind = loss if callable(loss) and hasattr(loss, "__name__") else type(loss)
-    reduction = getattr(loss, "reduction", _MEANS[0])
-    return str(kind.__module__).startswith("keras.") and reduction in _MEANS
+def is_a_mean_of_keras(loss: Any) -> bool:  # noqa: ANN401
+    """Return whether a loss is one of Keras that is a mean of values for each example."""
+    loss = keras.losses.get(loss)
+    kind = loss if hasattr(loss, "__name__") else type(loss)
+    mean = getattr(loss, "reduction", _MEANS[0]) in _MEANS and kind.__name__ not in _OF_A_BATCH
+    return mean and str(kind.__module__).startswith("keras.")
 
 
 def _is_known(layer: keras.Layer) -> bool:

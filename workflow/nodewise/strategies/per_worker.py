@@ -14,11 +14,12 @@ import tensorflow as tf
 from nodewise.core.errors import RefusedError
 from nodewise.models.contents import layers_in
 from nodewise.strategies import api
-from nodewise.strategies.parts import own_methods
+from nodewise.strategies.parts import is_a_mean_of_keras, own_methods
 
 _MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 _EXAMPLES, _ALIKE, _GROWS, _STEPS = 4, 0.01, 1.4, 16
 _AND_HALVES = (slice(None), slice(_EXAMPLES // 2), slice(_EXAMPLES // 2, None))
+_SIZES = np.array([0.9, 0.9, 0.1, 0.1])  # of the numbers of each example: halves are not alike
 
 
 def check(model: keras.Model, job: api.Job) -> None:
@@ -106,29 +107,27 @@ def _grows_with_batch(model: keras.Model, job: api.Job) -> bool:
 def _own_losses_unlike(
     together: Callable[[Sequence[float]], float], model: keras.Model, job: api.Job
 ) -> list[str]:
-    """Call the user's own losses with random labels and outputs, from 0 to 1.
+    """Call losses that may be one number for a batch with random labels and outputs, from 0 to 1.
 
     Returns:
         The names of those that return one number for a batch, which is not that of both halves
         `together`. None if a loss cannot be called in this way.
     """
     losses = tf.nest.flatten(model.loss)
-    own = [callable(one) and not one.__module__.startswith("keras.") for one in losses]
-    if job.batch is None or not any(own):
+    losses = [None if is_a_mean_of_keras(one) else keras.losses.get(one) for one in losses]
+    if job.batch is None or not any(losses):
         return []
-    x, y, _ = keras.utils.unpack_x_y_sample_weight(job.batch)
-    rng = np.random.default_rng(0)
-    found = []
+    rng, found = np.random.default_rng(0), []
     try:
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(job.batch)
         predict = tf.function(lambda x: model(x, training=False), autograph=False)
-        outputs = tf.nest.flatten(predict.get_concrete_function(x).structured_outputs)
-        losses, own = (one * (len(outputs) // len(one)) for one in (losses, own))
-        specs = zip(tf.nest.flatten(y), outputs, strict=True)
-        for loss, is_own, both in zip(losses, own, specs, strict=True):
-            if not is_own:
+        outputs = _with_losses(model, predict.get_concrete_function(x).structured_outputs)
+        losses *= len(outputs) // len(losses)
+        for loss, *both in zip(losses, _with_losses(model, y), outputs, strict=True):
+            if loss is None:
                 continue
             labels, predicted = (
-                tf.cast(rng.uniform(0.1, 0.9, (_EXAMPLES, *spec.shape[1:])), spec.dtype)
+                tf.cast((_SIZES * rng.random((*spec.shape[:0:-1], _EXAMPLES))).T, spec.dtype)
                 for spec in both
             )
             call = loss.call if isinstance(loss, keras.losses.Loss) else loss
@@ -141,9 +140,17 @@ def _own_losses_unlike(
     return found
 
 
+def _with_losses(model: keras.Model, parts: Any) -> Any:  # noqa: ANN401
+    """Return labels or outputs in the order of the model's flattened losses."""
+    if not isinstance(model.loss, dict):
+        return tf.nest.flatten(parts)
+    named = parts if isinstance(parts, dict) else dict(zip(model.output_names, parts, strict=True))
+    return [named[name] for name in sorted(model.loss)]
+
+
 def _name(loss: Any) -> str:  # noqa: ANN401
-    name = getattr(loss, "name", None) or getattr(loss, "__name__", None)
-    return str(name or type(loss).__name__)  # a functools.partial has neither
+    # a functools.partial has neither name
+    return str(getattr(loss, "name", None) or getattr(loss, "__name__", type(loss).__name__))
 
 
 def check_unsynchronized(model: keras.Model) -> None:

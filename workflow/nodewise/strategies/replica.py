@@ -121,7 +121,6 @@ class Replica:
         self._job = job
         self._exchange = exchange
         self._applies_inside = False  # whether in another graph than the step's
-        # workers are killed, so that AutoGraph would leave behind a temporary file per function
         self.step = tf.function(self._train, autograph=False)
         self._marked = tf.function(self._marked_step, autograph=False)
         api.seed_by_rank(job)
