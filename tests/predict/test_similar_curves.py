@@ -54,6 +54,8 @@ def test_measured_points_are_kept_and_perfect_curves_continue():
     points = curve([1.0, 0.98, 0.95])
     assert ask(points, 2)[0] == pytest.approx(np.log(0.98))
     assert np.log(0.98) > ask(points, 3)[0] > np.log(0.95)
+    rising = curve([1.0, 0.6, 0.7, 0.75])
+    assert ask(rising, 64)[0] <= np.log(0.75)
     amdahl = curve([1.0, 1 / 1.1], strong=True)
     assert np.exp(ask(amdahl, 4)[0]) == pytest.approx(1 / 1.3, rel=0.1)
 

@@ -9,7 +9,7 @@ The rules, for numbers of devices beyond the measured ones:
 
 - At a constant global batch (strong scaling): Amdahl's law through the last two points.
 - At a constant batch per device: the slope of log efficiency between the last two points
-  continues. Over several machines only `SLOPE_SHARE` of it does. If the last two points are one
+  continues if it falls; over several machines, `SLOPE_SHARE` of it. If these points are one
   device and several devices of the same machine, the law of a ring continues instead, because
   communication only starts there.
 
@@ -127,6 +127,7 @@ def guess(line: Line, devices: float, hosts: float) -> tuple[str, float, float]:
         if hosts > 1:
             kind = "leaves a machine" if line.hosts[-1] <= 1 else "several machines"
             change *= SLOPE_SHARE
+        change = min(change, 0.0)
     return kind, float(line.efficiency[-1] + change), max(step, _LEAST_STEP)
 
 
