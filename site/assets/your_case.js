@@ -32,11 +32,11 @@
   /** Say what is wrong with a number; empty if nothing is. */
   function problem({ value: typed, dataset: { least, most, whole, word } }) {
     const text = typed.trim().replace(word ? / +[\p{L}\p{Sc}]{1,20}$/u : "", "");
-    if (!/^\d*\.?\d+$/.test(text)) {
+    if (!/^\d*\.?\d+(e\d+)?$/i.test(text)) {
       const hint = text.includes(",") ? "; write a point for decimals, and no comma" : "";
       return text ? `“${text}” is not a number${hint}.` : "A number is needed here.";
     }
-    if (whole && text.includes(".")) {
+    if (whole && !Number.isInteger(Number(text))) {
       return "Must be a whole number.";
     }
     const inside = Number(text) >= Number(least) && Number(text) <= Number(most);
@@ -94,19 +94,17 @@
     const { link: rates } = data[level][value(level)];
     const typed = 1.25e8 * number(`${level}_gbit`);
     const of = (family) => (family === "rdma" && typed > data.card ? "rails" : family);
-    const all = Object.entries(rates).map(([family, rate]) =>
-      rate === null ? [of(family), typed] : [family, rate],
-    );
-    return Object.fromEntries(all);
+    const all = Object.entries(rates);
+    return Object.fromEntries(all.map(([name, rate]) => (rate ? [name, rate] : [of(name), typed])));
   }
 
-  /** Return powers of two within a machine, and doublings of whole machines. */
+  /** Return powers of two within a machine, doublings of whole machines, and the most devices. */
   function counts(inside, most) {
     const all = [];
-    for (let n = 1; n <= most; n = n < inside ? Math.min(2 * n, inside) : 2 * n) {
+    for (let n = 1; n < most; n = n < inside ? Math.min(2 * n, inside) : 2 * n) {
       all.push(n);
     }
-    return all;
+    return most > inside && most % inside ? all : [...all, most]; // machines are whole
   }
 
   /** Return what each number of devices does. */
@@ -181,8 +179,10 @@
   /** Say where the ranges come from, and what is not known. */
   function basis({ rows, law }, measured) {
     const kinds = [...new Set(rows.slice(1).map(({ judged }) => judged))];
+    const of = (count, noun) => `${exact(count)} ${noun}${count === 1 ? "" : "s"}`;
     const each = kinds.map(
-      ({ judged, off, points }) => `${three(1 + off)} over ${judged} (${points} measurements)`,
+      ({ judged, off, points, publishers }) =>
+        `${three(1 + off)} over ${judged} (${of(points, "test")} by ${of(publishers, "publisher")})`,
     );
     const lines = [];
     if (each.length) {

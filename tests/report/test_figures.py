@@ -84,8 +84,7 @@ def test_the_files_of_a_chart_are_valid_whole_and_have_its_rows_and_its_kinds(dr
         assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>") and svg.count("<path") > 4
         (wide, high), (narrow, _) = chart.sizes
         assert 600 < wide <= 725 and high > 100 and narrow < 360
-    printed = capfd.readouterr()
-    assert printed.out + printed.err == ""
+    assert capfd.readouterr() == ("", "")
 
 
 # --- titles ---
@@ -225,6 +224,7 @@ def test_a_title_compares_the_parts_of_strategies_at_one_batch_and_no_devices(tm
     (chart,) = study.pick("parts")
     rows = chart.data.query("part == 'compute' and batch_per_worker == 512 and not on_devices")
     assert {*chart.data["strategy"]} == {*about["strategy"]} > {*rows["strategy"]}
+    assert study.pick("parts", line="mpi") == [chart] and not study.pick("parts", line="single")
     assert chart.finding.startswith("On 2 nodes at batch 512, ")
     for share in (rows["share"].min(), rows["share"].max()):
         assert write_number(share, "share") in chart.finding.replace("\u00a0", " ")

@@ -22,6 +22,7 @@ def test_a_link_has_the_error_of_its_kind_or_of_the_nearest_that_was_judged():
         "judged": "50 Gbit/s Ethernet (TCP)",
         "off": p90["50gbit-tcp"],
         "points": 93,
+        "publishers": 1,
     }
     assert between["400gbit-rdma"]["off"] == p90["100gbit-rdma"]
     assert between["8x400gbit-rdma"]["off"] == p90["all"]  # several cards: few points

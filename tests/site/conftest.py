@@ -152,8 +152,7 @@ class Watched:
 def watched(browser, site, request) -> Iterator[Watched]:
     """Return a light page of 1280 × 900 pixels; an indirect parameter changes these options."""
     options = {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"}
-    context = browser.new_context(**(options | getattr(request, "param", {})))
-    watched = Watched(context.new_page(), site)
+    watched = Watched(browser.new_page(**(options | getattr(request, "param", {}))), site)
     yield watched
-    context.close()
+    watched.page.close()
     assert watched.complaints == []

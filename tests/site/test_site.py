@@ -224,8 +224,7 @@ def test_the_list_of_cells_filters_and_remembers_it_in_the_address(watched):
     page.click(".nw-filter button[type=reset]")
     page.wait_for_function("document.querySelectorAll('tr[data-cell]:not([hidden])').length === 54")
     assert "?" not in page.url
-    nodes = page.locator("select[name=nodes] option").all_inner_texts()
-    assert nodes == ["all", "1", "2", "3"]
+    assert page.locator("select[name=nodes] option").all_inner_texts() == ["all", "1", "2", "3"]
     batches = page.locator("select[name=batch] option").all_inner_texts()
     assert batches == ["all", "32", "64", "128", "256", "512"]  # sorted as numbers, not as text
 
@@ -294,8 +293,7 @@ def test_every_table_can_be_downloaded(site):
     names = {link.rsplit("/")[-1] for link in links if link.startswith("tables/")}
     # These belong to the project and do not depend on the study.
     names.discard("peers.json")
-    tables = [*COLUMNS, *OVERHEAD]
-    assert names == {f"{name}.{end}" for name in tables for end in ("csv", "parquet")}
+    assert names == {f"{one}.{end}" for one in [*COLUMNS, *OVERHEAD] for end in ("csv", "parquet")}
     read = pd.read_parquet(site / "tables/predictions.parquet")
     assert list(read) == list(pd.read_csv(site / "tables/predictions.csv"))
 

@@ -98,7 +98,7 @@ def test_it_begins_with_the_answer_that_it_has_without_scripts(page, browser, si
 
 
 def test_the_knee_times_and_costs_are_those_of_the_command(watched):
-    page = watched.open(f"{PAGE}?{V100}&inside=4&most=256&examples=2000000&price=2.5")
+    page = watched.open(f"{PAGE}?{V100}&inside=4&most=256&examples=2e6&price=2.5")
     answers = forecast(
         Cluster(4, read_link("within", "nvlink2"), read_link("between", "10gbit-tcp")),
         Training(25.6e6, batch=64, measured={1: 360.0}),
@@ -115,6 +115,7 @@ def test_the_knee_times_and_costs_are_those_of_the_command(watched):
     assert "--between 10gbit-tcp --nodes 1,2,4,8,16,32,64 --examples 2000000" in command
     _, low, high = speedups(watched.open(f"{PAGE}?{V100}&inside=1"))[8]
     assert low <= 5 and high >= 7.5
+    assert "(93 tests by 1 publisher)" in page.locator(".nw-case__basis").inner_text()
     assert "No other number" in answer(watched.open(f"{PAGE}?between=1gbit-tcp&inside=1&most=2"))
 
 
@@ -143,16 +144,17 @@ def test_what_we_measured_ourselves_is_not_called_published(watched):
 def test_what_is_typed_is_what_one_device_does(page):
     page.select_option("[name=unit]", "ms")
     page.fill("[name=speed]", "120")
-    assert rows(page)[0]["Step"] == "120 ms"
-    assert rows(page)[0]["Examples/s"] == "533"  # 64 examples in 120 ms
+    assert (rows(page)[0]["Step"], rows(page)[0]["Examples/s"]) == ("120 ms", "533")  # batch 64
+    for most, last in {"24": "24", "12": "8", "6": "6", "1": "1"}.items():  # 8 in a machine
+        page.fill("[name=most]", most)
+        assert rows(page)[-1]["Devices"] == last
 
 
 def test_a_price_may_name_its_currency_as_on_the_command_line(page):
     assert "--price '3 USD'" in page.locator("#case code").inner_text()
     page.fill("[name=price]", "2.5 EUR")
-    assert float(rows(page)[0]["Cost (EUR)"]) == pytest.approx(
-        2.5 * seconds(rows(page)[0]["Time"]) / 3600, rel=0.02
-    )
+    hours = seconds(rows(page)[0]["Time"]) / 3600
+    assert float(rows(page)[0]["Cost (EUR)"]) == pytest.approx(2.5 * hours, rel=0.02)
     assert page.locator("#case code").inner_text().endswith("--price '2.5 EUR'")
     page.fill("[name=price]", "2.5")
     assert "Cost" in rows(page)[0]

@@ -100,6 +100,8 @@ class Chart:
 
     def shows(self, column: str, value: str) -> bool:
         """Return whether its rows have this value of a column of `each`, or compare several."""
+        if column == "line" and column not in self.of:  # not every strategy is in a comparison
+            return value in {*self.data.get("strategy", [value])}
         compares = column in self.declared.each and column not in self.of
         return compares or self.of.get(column) == value
 

@@ -80,6 +80,4 @@ def first_figure(study: ReportContext, *names: str, **of: str) -> list[Chart]:
 
     Names and `of` are as for `ReportContext.pick`, but `line` need not be an axis of the figure.
     """
-    line = of.pop("line", None)
-    shown = [one for one in study.pick(*names, **of) if one.of.get("line") in (None, line)]
-    return shown[:1]
+    return [one for one in study.pick(*names, **of) if "line" in of or "line" not in one.of][:1]

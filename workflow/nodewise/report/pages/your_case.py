@@ -93,13 +93,14 @@ def _rule(study: ReportContext) -> tuple[int, int]:
 
 
 def links(level: Level, names: list[str], typed: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Return the links that the page offers, by name: `title`, `link`, `judged`, `off`, `points`.
+    """Return the links that the page offers, by name: their `title`, `link`, and how it was tested.
 
     `link` are rates by family of links. The rate of `typed` families, by name, is None. Nine in ten
-    forecasts over links of the kind `judged` were off by a factor of at most 1 + `off`. A kind with
-    few points has that of the kind with the most points of its family.
+    forecasts over links of the kind `judged`, of so many `points` and `publishers`, were off by a
+    factor of at most 1 + `off`. A kind with few points has those of its family's kind with most.
     """
-    rows = published.read("forecast/judged").set_index("link").query("points >= @_FEW")
+    rows = published.read("forecast/judged").rename(columns={"p90": "off"}).set_index("link")
+    rows = rows[rows["points"] >= _FEW]
     all_links = {name: {**read_link(level, name)} for name in names}
     found = {}
     for name, link in (all_links | {name: {of: None} for name, of in typed.items()}).items():
@@ -109,8 +110,7 @@ def links(level: Level, names: list[str], typed: Mapping[str, str]) -> dict[str,
             "title": title_of_link(name),
             "link": link,
             "judged": title_of_link(judged),
-            "off": float(rows["p90"][judged]),
-            "points": int(rows["points"][judged]),
+            **{name: float(rows[name][judged]) for name in ("off", "points", "publishers")},
         }
     return found
 
