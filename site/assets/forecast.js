@@ -42,7 +42,7 @@
 
   /** Return the seconds of a step on a number of devices.
    *
-   * @param known the constants: `tcp_share`, `switched`, `bucket_bytes`, the means of `clusters`
+   * @param known the constants: `tcp_share`, `switched`, `bucket_bytes`, `most_fixed_s`, means of `clusters`
    * @param cluster `inside`: devices in a machine; `within` and `between`: nominal rates by family
    * @param training `parameters`, `bytes` of a gradient's number (equally likely ones), `traffic`
    *   against a ring, and `hidden`, the share of sending behind computing, where it is known
@@ -51,7 +51,7 @@
    * @param batch examples of a device against those of the measured step
    */
   function stepSeconds(known, cluster, training, step_s, devices, batch = 1) {
-    const fixed = share(known.clusters.batch_fixed);
+    const fixed = Math.min(share(known.clusters.batch_fixed), known.most_fixed_s / step_s);
     const hidden = training.hidden ?? share(known.clusters.hidden);
     const [slower, send] = slowerAndSend(known, cluster, training, devices);
     const slow = slower * step_s * (fixed + (1 - fixed) * batch);

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from nodewise.predict.cluster_links import constants, read_link
 from nodewise.predict.cluster_steps import Cluster, Draws, Training, forecast_throughputs
@@ -42,6 +43,16 @@ def test_no_rate_exceeds_the_link():
     tcp = Cluster(1, None, read_link("between", "1gbit-tcp"))
     draws = Draws(tcp, Training(25.6e6, hidden=0.0))
     assert draws.steps_s(np.full_like(draws.batch, 1e-9), 2).min() >= 4 * 25.6e6 / 125e6
+
+
+def test_what_is_fixed_does_not_take_longer_in_a_long_step():
+    draws = Draws(CLUSTER, RESNET)
+    for step_s in (0.01, 100.0):
+        one, half = (draws.steps_s(np.full_like(draws.batch, step_s), 1, x) for x in (1.0, 0.5))
+        fixed_s = 2 * half - one
+        assert fixed_s == pytest.approx(
+            np.minimum(step_s * expit(draws.constants["batch_fixed"]), 0.1)
+        )
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ size of a gradient, B and R are the nominal rates of a device's link within the 
 link, w and e the shares of them that training achieves, a and b what contention takes from them (a
 is 0 behind NVLink's switches, and larger without peer-to-peer, where devices share the way to the
 host's memory), and h is the share of the shorter of computing and sending that is hidden behind the
-other. At x times the batch of a device, computing takes c·(f + (1 − f)·x) with a fixed share f. W
-and E are at most B and R. What TCP achieves is the hosts' and does not grow with the nominal rate:
-there, e·R is a rate T instead, and E at most the payload's share of R.
+other. At x times the batch of a device, computing takes c·(f + (1 − f)·x): a share f is fixed,
+such as updating the weights, and takes at most a tenth of a second. W and E are at most B and R.
+What TCP achieves is the hosts' and does not grow with the nominal rate: there, e·R is a rate T
+instead, and E at most the payload's share of R.
 
 No cluster has exactly the constants of another. So each constant is a distribution over clusters,
 learned from published measurements (`cluster_constants.yaml`, `bench/forecast_constants.py`). The
@@ -170,7 +171,8 @@ class Draws:
         """Return the step times on a number of devices, at `batch` times that of `compute_s`."""
         slower, sent, latencies = self.parts(self._layout(devices))
         send = sent.sum(axis=0) + latencies
-        slow = slower * compute_s * (self._fixed + (1 - self._fixed) * batch)
+        fixed = np.minimum(self._fixed, self._known["most_fixed_s"] / compute_s)
+        slow = slower * compute_s * (fixed + (1 - fixed) * batch)
         return np.asarray(slow + send - self.hidden * np.minimum(slow, send))
 
     def compute_s(self, layout: tuple[int, int], step_s: Floats) -> Floats:

@@ -70,6 +70,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "law_off": float(judged["larger submissions"]),
         "tcp_share": known["tcp_share"],
         "bucket_bytes": known["bucket_bytes"],
+        "most_fixed_s": known["most_fixed_s"],
         "switched": known["switched"],
         "checked": known["checked_devices"],
         "card": cluster_links.CARD,
