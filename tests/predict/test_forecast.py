@@ -187,6 +187,7 @@ KERAS, HOROVOD = "tests/results/files/keras.txt", "tests/results/files/horovod.t
         ((*LINK, *SIZE, "--throughput", "3", "--batches", "16"), "--batches: need --batch"),
         ((*LINK, "--given", RECORD, "--batch", "128"), "--batch 128: "),
         ((*LINK, "--given", RECORD, "--given-devices", "2"), "--given-devices 2: "),
+        ((*LINK, *STEP, *SIZE, "--given-devices", "8"), "needs --devices-per-node"),
         ((*LINK, *SIZE, "--given", KERAS), "give `forecast --given-devices`"),
         ((*LINK, *SIZE, "--given", KERAS, "--given-devices", "2"), "give `forecast --batch`"),
         ((*LINK, *SIZE, "--given", HOROVOD, "--given-devices", "2"), "was measured with 4"),

@@ -114,7 +114,7 @@ def forecast_nodes(
         if not (link or within or between):
             raise UserError("give --link, or --between, or --within")
         inside = devices_per_node or training.devices_per_node
-        cluster = forecast.cluster_of(inside, within, between, link=link)
+        cluster = forecast.cluster_of(inside, within, between, link=link, given=given_devices)
         per_node = cluster.devices_per_node
         job = replace(job, node="node" if per_node == 1 else "device")
         devices = forecast.devices_of(counts, per_node)

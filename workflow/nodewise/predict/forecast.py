@@ -151,6 +151,7 @@ def cluster_of(
     between: str | None = None,
     *,
     link: str | None = None,
+    given: int | None = None,
 ) -> Cluster:
     """Return the cluster that texts describe. Links that are not stated may be any.
 
@@ -160,6 +161,7 @@ def cluster_of(
         within: link of a device in its node.
         between: link of a node.
         link: short for the only link, within a node if it is such a name, else between nodes.
+        given: number of devices that were measured, if an option says it.
 
     Raises:
         UserError: the texts contradict each other, or a link is not known.
@@ -171,6 +173,8 @@ def cluster_of(
             raise UserError("--link: is the only link; give --within and --between instead")
         inside = link_name(link) in constants()["within"]
         within, between = (link, None) if inside else (None, link)
+    if between and not devices_per_node and (given or 1) > 1:
+        raise UserError("--given-devices: needs --devices-per-node, as they may be in one node")
     per_node = devices_per_node or (1 if between else _MOST_DEVICES)
     return Cluster(
         per_node,
