@@ -200,6 +200,7 @@ TURNED_ROUND = "it returned (x, y): return ((x, y), None)"
         ((PLAIN.repeat(), None), "train: is endless; leave out .repeat(), or end it with .take(n)"),
         ((PLAIN.map(failing), None), "oh"),
         ((PLAIN.map(lengthening), None), "must have one shape; there are (1,) and (2,)"),
+        ((PLAIN.map(lambda row, label: (row, label, None)), None), "(2,) is None; leave it out"),
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(prepare, tmp_path, returned, said):

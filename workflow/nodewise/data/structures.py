@@ -34,7 +34,7 @@ def flat(structure: Structure, path: KeyPath = ()) -> Iterator[tuple[KeyPath, An
     """Yield the path and the array of each array in a structure of tuples, lists and dicts.
 
     Raises:
-        ValueError: a dict has keys that are not text.
+        ValueError: a dict has keys that are not text, or a part is None.
     """
     if isinstance(structure, tuple | list):
         for index, part in enumerate(structure):
@@ -44,6 +44,8 @@ def flat(structure: Structure, path: KeyPath = ()) -> Iterator[tuple[KeyPath, An
             if not isinstance(key, str):
                 raise ValueError(f"the keys of a dict must be text, not {key!r}")
             yield from flat(part, (*path, key))
+    elif structure is None:
+        raise ValueError(f"the part at {path} is None; leave it out")
     else:
         yield path, structure
 

@@ -43,9 +43,8 @@ def prepare(spec: str, out: Path) -> Manifest:
     parsed = parse_spec(spec)
     from nodewise.data import quiet_tensorflow  # noqa: F401 (before the user's file imports it)
 
-    function = Function(parsed)
     name = parsed.text
-    train, test = _sets(name, function())
+    train, test = _sets(name, Function(parsed)())
     with user_errors(parsed):  # reading runs the user's code, and Keras checks the arrays
         arrays = [
             None if examples is None else _read(f"{name}: {split}", examples)
@@ -243,8 +242,7 @@ def _joined(name: str, batches: "tf.data.Dataset") -> Structure:
     arrays = {path: _concatenated(name, parts) for path, parts in taken.items()}
     lengths = {len(array) for array in arrays.values()}
     if len(lengths) > 1:
-        counts = " and ".join(map(str, sorted(lengths)))
-        raise UserError(f"{name}: has arrays of {counts} examples")
+        raise UserError(f"{name}: has arrays of {' and '.join(map(str, sorted(lengths)))} examples")
     return nested(arrays.items())
 
 
