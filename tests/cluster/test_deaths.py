@@ -157,7 +157,7 @@ def check(cell: Cell, kill: Callable, line: str) -> None:
     """Kill something; check that the command says what happened and that nothing stays."""
     with kill(cell) or nullcontext():
         said = cell.run.communicate(timeout=GONE_WITHIN_S)[0].splitlines()
-        told = [text for text in said if text.startswith(("cell.json: ", "nodewise: "))]
+        told = [text for text in said if text.startswith(("single_run_", "nodewise: "))]
         assert len(told) == bool(line) and all(line in text for text in told), said
         wait_until(lambda: not ssh_hosts.agents(cell.folder), GONE_WITHIN_S)
         assert not cell.launcher.is_running()

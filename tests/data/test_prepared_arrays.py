@@ -58,12 +58,12 @@ def test_own_structures_are_read_as_they_were_written(tmp_path_factory, data):
     assert check_arrays(out / "manifest.json") == read.manifest == manifest
     assert read.train_examples == manifest.train_examples == examples
     assert read.test_examples == manifest.test_examples == (0 if test is None else tested)
-    assert (read.test is None) == (test is None)
-    for given_, found in ((train, read.train), (test, read.test)):
+    of_test = ((), read.test or ()) if test is None else (test, read.test)
+    for given_, found in ((train, read.train), of_test):
         for (path, array), (place, stored) in zip(flat(given_), flat(found), strict=True):
             assert path == place
             np.testing.assert_array_equal(array, stored)
-            assert array is None or array.dtype.newbyteorder("=") == stored.dtype
+            assert array.dtype.newbyteorder("=") == stored.dtype
 
 
 def test_an_array_without_numbers_cannot_be_stored(tmp_path):
