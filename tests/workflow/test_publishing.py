@@ -12,7 +12,7 @@ from nodewise.core.files import file_sha256
 from nodewise.core.schema import read_json
 from nodewise.report import evidence
 from nodewise.report.claims import compare
-from nodewise.results import comparisons, published, studies
+from nodewise.results import comparisons, published, queries, studies
 from nodewise.results.columns import OVERHEAD
 from nodewise.results.manifest import MANIFEST, Manifest
 from nodewise.results.record import read_record
@@ -58,7 +58,7 @@ def test_no_point_with_a_caution_is_in_a_comparison_that_counts(tables):
     of_claims = {claim.says: counting(claim, tables) for claim in claims}
     assert sum(map(bool, of_claims.values())) > len(of_claims) / 2
     # what strategies learn that wait for all workers does not depend on a busy machine
-    waits = set(curves.loc[~comparisons.never_wait(curves), "cell_id"])
+    waits = set(curves.loc[~queries.never_wait(curves), "cell_id"])
     accuracies = {claim.says for claim in claims if claim.value.endswith("accuracy")}
     for says, cells in of_claims.items():
         assert cautious.isdisjoint(cells - waits if says in accuracies else cells), says

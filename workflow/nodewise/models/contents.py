@@ -50,9 +50,10 @@ def inner_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimi
 
 def plain_variables(model: keras.Model) -> list[Any]:
     """Return variables that Keras does not list: plain ones, and those of inner optimizers."""
-    inner = [one for whole in optimizers_of(model) for one in inner_optimizers(whole)]
-    plain = _distinct([*layers_in(model), *optimizers_of(model), *inner], tf.Variable)
-    return [*plain, *(v for one in inner if one not in optimizers_of(model) for v in one.variables)]
+    listed = optimizers_of(model)
+    inner = [one for whole in listed for one in inner_optimizers(whole)]
+    plain = _distinct([*layers_in(model), *listed, *inner], tf.Variable)
+    return [*plain, *(v for one in inner if one not in listed for v in one.variables)]
 
 
 def unseeded() -> keras.random.SeedGenerator:

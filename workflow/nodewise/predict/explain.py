@@ -121,7 +121,8 @@ def _most_telling(steps: Steps, causes: Sequence[Mapping[str, Any]]) -> str:
     }
     (best, *more), *others = [CAUSES[cause["name"]]["measure"] for cause in causes]
     wanted: list[str] = [best, *others[0], *more, *(name for each in others for name in each)]
-    wanted[:0] = ["cores"] * steps.same_devices
+    if steps.same_devices:
+        wanted.insert(0, "cores")
     return next(name for name in wanted if not done.get(name))
 
 

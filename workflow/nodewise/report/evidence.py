@@ -10,8 +10,7 @@
 
 import pandas as pd
 
-from nodewise.results.comparisons import never_wait
-from nodewise.results.queries import Tables
+from nodewise.results.queries import Tables, never_wait
 from nodewise.study.experiment import EVIDENCE_REPEATS
 
 LAUNCHES = EVIDENCE_REPEATS

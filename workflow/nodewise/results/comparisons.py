@@ -27,11 +27,6 @@ def on_devices(points: pd.DataFrame) -> "pd.Series[bool]":
     return points["exchange"].isin(exchanges_where(lambda exchange: exchange.in_process))
 
 
-def never_wait(points: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which points have workers that do not wait for each other."""
-    return points["exchange"].isin(exchanges_where(lambda exchange: exchange.waits == "never"))
-
-
 def sum_gradients(points: pd.DataFrame) -> "pd.Series[bool]":
     """Return which points sum the whole gradients of all nodes in every step."""
     return points["exchange"].isin(exchanges_where(lambda exchange: exchange.sums_gradients))

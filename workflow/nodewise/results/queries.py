@@ -25,6 +25,11 @@ def with_labels(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(label=_labels(rows), accuracy_label=_labels(rows, of_accuracy=True))
 
 
+def never_wait(points: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which points have workers that do not wait for each other."""
+    return points["exchange"].isin(exchanges_where(lambda exchange: exchange.waits == "never"))
+
+
 def scaling_lines(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the lines of all strategies over nodes, each from one node on if `single` was run."""
     rows = lines_over_nodes(curves, curves["strategy"] != SINGLE)
@@ -58,9 +63,8 @@ def accuracies(tables: Tables) -> pd.DataFrame:
     several = ends[ends["launches"] > 1].drop(columns="launches").reset_index()
     all_ours = _trainings(tables)
     ours = all_ours[~all_ours["projected"]].merge(several, "left", CURVE_KEY)
-    late = ours["exchange"].isin(exchanges_where(lambda exchange: exchange.waits == "never"))
     ours = ours.assign(kind=_labels(ours, of_accuracy=True), accuracy=ours["train_accuracy"])
-    ours = ours.assign(flags=ours["flags"].where(late, ""))
+    ours = ours.assign(flags=ours["flags"].where(never_wait(ours), ""))
     values = ["epochs", "accuracy", "least", "most", "test_accuracy"]
     return _with_published(ours, all_ours, tables, values)
 

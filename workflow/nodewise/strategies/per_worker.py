@@ -127,7 +127,7 @@ def _own_losses_unlike(
             if loss is None:
                 continue
             labels, predicted = (
-                tf.cast((_SIZES * rng.random((*spec.shape[:0:-1], _EXAMPLES))).T, spec.dtype)
+                tf.cast((rng.random((_EXAMPLES, *spec.shape[1:])).T * _SIZES).T, spec.dtype)
                 for spec in both
             )
             call = loss.call if isinstance(loss, keras.losses.Loss) else loss

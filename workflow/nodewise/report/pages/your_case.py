@@ -111,7 +111,7 @@ def links(level: Level, names: list[str], typed: Mapping[str, str]) -> dict[str,
             "title": title_of_link(name),
             "link": link,
             "judged": title_of_link(judged),
-            **{name: float(rows[name][judged]) for name in ("off", "points", "publishers")},
+            **{column: float(rows[column][judged]) for column in ("off", "points", "publishers")},
         }
     return found
 
