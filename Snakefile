@@ -16,7 +16,7 @@ include: "workflow/rules/cells.smk"
 include: "workflow/rules/calibration.smk"
 include: "workflow/rules/noise_scale.smk"
 include: "workflow/rules/tables.smk"
-include: "workflow/rules/overhead.smk"
+include: "workflow/rules/fits.smk"
 include: "workflow/rules/pages.smk"
 
 
@@ -30,7 +30,7 @@ localrules:
     describe_own_model,
     measure_noise_scale,
     build_tables,
-    fit_overhead,
+    build_fits,
     build_site,
 
 
@@ -42,7 +42,7 @@ rule all:
         CALIBRATIONS,
         NOISE_SCALES,
         TABLES,
-        OVERHEAD,
+        FITS,
         rules.build_site.output,
 
 

@@ -46,7 +46,7 @@ def main() -> None:
         for shared in ("data", "models", "site", "mkdocs.yml", "CITATION.cff"):
             (folder / shared).symlink_to(Path(shared).absolute())
         os.chdir(folder)
-        for step in ("build-tables", "fit-overhead", "build-site"):
+        for step in ("build-tables", "build-fits", "build-site"):
             report(step, "nodewise", step, "--config", config)
         report("predict", "nodewise", "predict", results, "--nodes", WORKERS, "--json")
 

@@ -25,7 +25,7 @@ CELL = "smoke_steps/fashion_cnn/single/batch~32/nodes~1/repeat~0"
 WRITING = {
     "prepare": "sample",
     "measure-cell": f"{CELL} --config {SMOKE}",
-    **dict.fromkeys(("build-tables", "fit-overhead", "build-site"), f"--config {SMOKE}"),
+    **dict.fromkeys(("build-tables", "build-fits", "build-site"), f"--config {SMOKE}"),
     "calibrate": f"--config {EMULATED}",
     "measure-noise-scale": f"fashion_cnn --config {SMOKE}",
     "describe-model": "fashion_mlp",
@@ -43,7 +43,7 @@ PLACES = {
     "measure-noise-scale": "results/smoke/noise_scale",
     "describe-model": "data/models",
     "build-tables": "results/smoke/tables",
-    "fit-overhead": "results/smoke/overhead",
+    "build-fits": "results/smoke/fits",
     "build-site": "build",
 }
 """Where commands without `--out` write."""

@@ -117,7 +117,7 @@ def make_site(study: Path) -> None:
 def test_an_exchange_its_law_and_a_kind_of_cluster_are_on_the_site(plugin, tmp_path):
     said = plugins.run(plugin, "-c", USE, tmp_path).splitlines()[-1]
     assert said == "one_to_all none one_to_all ring"
-    predictions = (tmp_path / "overhead/predictions.csv").read_text()
+    predictions = (tmp_path / "fits/predictions.csv").read_text()
     assert "/one_way" in predictions and ",one_to_all," in predictions
     docs = tmp_path / "docs"
     page = html.unescape((docs / "strategies/one-way.md").read_text())

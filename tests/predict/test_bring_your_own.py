@@ -375,8 +375,8 @@ def test_a_study_is_fitted_from_its_folder_or_its_table(tmp_path):
     records = Path("data/records/epyc-25-2-cores/emulated")
     table = tmp_path / "curve_points.csv"
     write_csv(build_tables(sorted(records.rglob("repeat~*.json")))["curve_points"], table)
-    (tmp_path / "overhead").mkdir()
-    commands.run("fit", table, "-o", tmp_path / "overhead/fit.json")
+    (tmp_path / "fits").mkdir()
+    commands.run("fit", table, "-o", tmp_path / "fits/fit.json")
     assert fit_study(records).curves == read_fit(tmp_path).curves
     make.write(make.launches(nodes=(1, 2), strategy=("mpi",)), tmp_path)
     fits = fit_study(tmp_path).fits

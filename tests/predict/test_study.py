@@ -23,11 +23,11 @@ from nodewise.predict.study import (
     NODES,
     fitted_tables,
     judge,
-    read_overhead,
-    write,
+    read_fit_tables,
+    write_fit_tables,
 )
 from nodewise.results import published
-from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, OVERHEAD, PUBLISHED
+from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, FIT_COLUMNS, PUBLISHED
 from nodewise.results.curve_points import measured_points, published_points
 from nodewise.results.table_files import typed
 
@@ -133,10 +133,10 @@ def only(table):
 
 def test_nothing_measured_gives_empty_tables_with_their_columns():
     found = fit_and_judge(NO_CURVES, NO_CELLS, NO_PUBLISHED)
-    assert list(found) == [*OVERHEAD]
+    assert list(found) == [*FIT_COLUMNS]
     for name, table in found.items():
         assert len(table) == 0
-        assert {column: str(dtype) for column, dtype in table.dtypes.items()} == OVERHEAD[name]
+        assert {column: str(dtype) for column, dtype in table.dtypes.items()} == FIT_COLUMNS[name]
 
 
 def test_a_known_truth_is_found_and_judged_right():
@@ -342,16 +342,16 @@ def test_the_law_is_that_of_what_ran(exchange, options, law):
 
 def test_files_are_written_whole_and_read_back(tmp_path):
     found = fit_all(launches(repeats=2, noise=0.05), published=published.points().head(3))
-    folder = tmp_path / "results" / "overhead"
-    write(found, folder)
-    assert sorted(file.name for file in folder.iterdir()) == sorted(f"{n}.csv" for n in OVERHEAD)
-    again = read_overhead(folder)
+    folder = tmp_path / "results" / "fits"
+    write_fit_tables(found, folder)
+    assert sorted(file.name for file in folder.iterdir()) == sorted(f"{n}.csv" for n in FIT_COLUMNS)
+    again = read_fit_tables(folder)
     for name, table in found.items():
         pd.testing.assert_frame_equal(again[name], table)
     assert "inf" not in (folder / "predictions.csv").read_text(encoding="utf-8")
     for text, wrong in (("curve,source\na,b\n", "missing"), ("", "")):
         (folder / "fits.csv").write_text(text)
-        said = user_error(read_overhead, folder)
+        said = user_error(read_fit_tables, folder)
         assert "fits.csv" in said and wrong in said
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import make_records as make
-from nodewise.predict.study import read_overhead
+from nodewise.predict.study import read_fit_tables
 from nodewise.report import claims, evidence
 from nodewise.results.studies import Claim, studies
 from nodewise.results.table_files import read_tables
@@ -132,7 +132,7 @@ def test_a_formula_fitted_to_the_study_s_own_numbers_never_agrees(saved, low, hi
 
 def test_every_claim_of_the_project_is_judged_and_shown_with_its_verdict(study):
     tables = read_tables(study / "tables")
-    judged = claims.judge_claims(tables, read_overhead(study / "overhead"))
+    judged = claims.judge_claims(tables, read_fit_tables(study / "fits"))
     assert len(judged) == sum(len(one.claims) for one in studies().values())
     shown = Texts((study / "docs/studies/index.md").read_text()).text
     for one in judged:

@@ -18,7 +18,7 @@ from nodewise.report.context import ReportContext, read_context
 from nodewise.report.drawing import MOST_LINES, NOT_FROM_ZERO, VEGA_LITE
 from nodewise.report.figure import Axis, Figure
 from nodewise.report.figures import FIGURES
-from nodewise.results.columns import OVERHEAD
+from nodewise.results.columns import FIT_COLUMNS
 from nodewise.results.table_files import typed
 from rendering import CONFIG
 
@@ -344,8 +344,8 @@ def test_no_chart_relies_on_colour_alone(every):
 def test_generated_data_shows_in_kinds_and_words(study, tmp_path):
     records = [make.record(make.cell(n=n), origin="generated") for n in (1, 2)]
     tables = make.tables_of(records, tmp_path)
-    empty = {name: typed((), columns) for name, columns in OVERHEAD.items()}
-    poor = replace(study, tables=tables, overhead=empty, records={r.cell.id: r for r in records})
+    empty = {name: typed((), columns) for name, columns in FIT_COLUMNS.items()}
+    poor = replace(study, tables=tables, fit_tables=empty, records={r.cell.id: r for r in records})
     charts = poor.pick("time", "speedup", "accuracy", "parts")
     assert charts
     for chart in charts:
@@ -386,7 +386,7 @@ def test_speed_up_in_training_time_is_against_one_node(drawn):
 
 def test_a_fit_shows_points_and_the_formula_against_one_node_of_the_formula(study, drawn):
     chart = chart_of(drawn, "fit", experiment="ntua_steps")
-    rows, fits = chart.data, study.overhead["predictions"]
+    rows, fits = chart.data, study.fit_tables["predictions"]
     own = fits[fits["curve"] == chart.of["curve"]]
     one = own[own["nodes"] == 1].set_index("batch_per_worker")["fitted_s"]
     seen = rows[rows["role"] == "observed"]

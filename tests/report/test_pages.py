@@ -111,7 +111,7 @@ def test_experiments_that_are_no_results_have_no_page_but_keep_their_records(stu
     monkeypatch.setattr("nodewise.report.context.read_config", lambda path: config)
     context = read_context(CONFIG, study)
     assert set(context.cells["experiment"]) == set(cells["experiment"]) - {left_out}
-    assert left_out not in set(context.overhead["predictions"]["experiment"])
+    assert left_out not in set(context.fit_tables["predictions"]["experiment"])
     assert machines(context)["cells"].sum() == len(context.cells)
     assert set(context.records) == set(cells["cell_id"])
 

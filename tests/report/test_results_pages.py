@@ -48,7 +48,7 @@ def test_the_time_to_accuracy_is_of_the_point_s_curve_up_to_its_nodes(times, fas
     curve = {"experiment": "e", "model": "cnn", "strategy": SUMS, "batch_per_worker": 512}
     runs = pd.DataFrame({"nodes": [1, 2, 8, 64], "time": times, "job": "run", **curve})
     targets = pd.DataFrame({"model": ["cnn"], "target": [0.83]})
-    study = SimpleNamespace(overhead={"optima": runs, "steps_to_accuracy": targets})
+    study = SimpleNamespace(fit_tables={"optima": runs, "steps_to_accuracy": targets})
     found = time_to_accuracy(study, curve | {"nodes": 8})
     assert (found["one"]["time"], found["several"]["time"]) == (33, times[2])
     assert (found["fastest"]["nodes"], found["target"]) == (fastest, 0.83)

@@ -22,7 +22,7 @@ from browsing import (
     scroll_through,
     wait_for_charts,
 )
-from nodewise.results.columns import COLUMNS, OVERHEAD
+from nodewise.results.columns import COLUMNS, FIT_COLUMNS
 
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
 WITH_FIGURES = ["index.html", "time-to-accuracy.html", RESULTS, "predictions.html"]
@@ -293,7 +293,8 @@ def test_every_table_can_be_downloaded(site):
     names = {link.rsplit("/")[-1] for link in links if link.startswith("tables/")}
     # These belong to the project and do not depend on the study.
     names.discard("peers.json")
-    assert names == {f"{one}.{end}" for one in [*COLUMNS, *OVERHEAD] for end in ("csv", "parquet")}
+    tables = (*COLUMNS, *FIT_COLUMNS)
+    assert names == {f"{one}.{end}" for one in tables for end in ("csv", "parquet")}
     read = pd.read_parquet(site / "tables/predictions.parquet")
     assert list(read) == list(pd.read_csv(site / "tables/predictions.csv"))
 

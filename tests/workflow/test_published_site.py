@@ -66,7 +66,7 @@ def test_every_record_has_its_page_and_only_reports_are_results(project):
 
 LAYERS = ["core", "results", "predict", "models", "data", "cluster", "strategies", "study"]
 REPORT = [*LAYERS, "report"]
-IMPORTED = {"build_tables": LAYERS, "fit_overhead": LAYERS, "build_site": REPORT}
+IMPORTED = {"build_tables": LAYERS, "build_fits": LAYERS, "build_site": REPORT}
 
 
 def test_a_step_runs_again_if_a_line_changes_in_any_layer_that_it_imports(project, tmp_path):

@@ -13,7 +13,7 @@ from nodewise.core.schema import read_json
 from nodewise.report import evidence
 from nodewise.report.claims import compare
 from nodewise.results import comparisons, published, queries, studies
-from nodewise.results.columns import OVERHEAD
+from nodewise.results.columns import FIT_COLUMNS
 from nodewise.results.manifest import MANIFEST, Manifest
 from nodewise.results.record import read_record
 from nodewise.results.table_files import typed
@@ -41,7 +41,7 @@ def test_few_published_points_carry_a_caution(tables):
 
 def counting(claim, tables):
     """Return the cells of the points that count for or against a claim."""
-    no_fits = {name: typed((), columns) for name, columns in OVERHEAD.items()}
+    no_fits = {name: typed((), columns) for name, columns in FIT_COLUMNS.items()}
     rows = evidence.select(compare(claim, tables, no_fits)).dropna(subset="cell_id")
     # not the one node of a speed-up: its cautions are those of the speed-up, which is tested below
     return set(rows[["cell_id", "cell_id_other"]].to_numpy().ravel())

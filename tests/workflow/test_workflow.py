@@ -55,7 +55,7 @@ STEPS_CELLS = {
 WHOLE = "whole/fashion_mlp/single/batch~512/nodes~1/repeat~0"
 IMPOSSIBLE = "impossible/mine/single/batch~4000/nodes~1/repeat~0"
 ALL_CELLS = STEPS_CELLS | {WHOLE, IMPOSSIBLE}
-FOLLOWING = {"build_tables", "fit_overhead", "build_site", "all"}
+FOLLOWING = {"build_tables", "build_fits", "build_site", "all"}
 
 
 def would_run(project: Path) -> tuple[set[str], set[str]]:
@@ -195,7 +195,7 @@ def test_an_edited_input_reruns_only_what_depends_on_it(project):
     edit(project / "site/templates/index.md.j2")
     assert would_run(project) == (set(), {"build_site", "all"})
     edit(project / "data/published/curves/scaling_curves.csv")
-    assert would_run(project) == (set(), {"fit_overhead", "build_site", "all"})
+    assert would_run(project) == (set(), {"build_fits", "build_site", "all"})
 
 
 def refused(project: Path, *arguments: str) -> list[str]:
@@ -263,7 +263,7 @@ def test_a_job_that_finishes_after_an_interrupt_of_snakemake_alone_is_not_run_ag
 
 
 def test_a_result_that_is_missing_is_made_again_although_the_site_is_there(project):
-    (project / "results/small/overhead/trials.csv").unlink()
+    (project / "results/small/fits/trials.csv").unlink()
     assert would_run(project) == (set(), FOLLOWING - {"build_tables"})
     cell = min(STEPS_CELLS)
     (project / f"results/small/records/{cell}.json").unlink()

@@ -1,6 +1,6 @@
 """Calibration of the study's emulated cluster. It runs alone on the machine.
 
-in:    the configuration; the code of the strategy that it trains with
+in:    the configuration
 out:   results/<study>/calibration/calibration.json, even if the machine does not permit emulated
        nodes. Nothing for studies without emulated cells, nor for studies of committed records, which
        come with their calibration. If `nodewise calibrate` was run on hosts, its result is used
@@ -19,8 +19,6 @@ if EMULATED:
 if EMULATED:
 
     rule calibrate:
-        input:
-            package("strategies/multi_worker_mirrored/*.py"),
         output:
             f"{RESULTS}/calibration/calibration.json",
         log:

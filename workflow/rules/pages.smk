@@ -33,7 +33,7 @@ rule build_site:
         titles=TITLES,
         # With the tables every record is an input: they contain the records' checksums.
         tables=TABLES,
-        overhead=OVERHEAD,
+        fits=FITS,
         calibrations=CALIBRATIONS,
         models=DESCRIBED,
         own_models=list(OWN_MODELS.values()),

@@ -91,7 +91,7 @@ def build_tables(config: StudyConfig) -> None:
 
 
 @app.command(rich_help_panel=STEPS)
-def fit_overhead(config: StudyConfig) -> None:
+def build_fits(config: StudyConfig) -> None:
     """Fit the cost models to all curves, judge them on held-out points, and write fit.json."""
     from nodewise.predict import fit_curves, fit_file, steps_to_accuracy
     from nodewise.predict import study as fits
@@ -100,12 +100,12 @@ def fit_overhead(config: StudyConfig) -> None:
     from nodewise.study.config import read_config
 
     study = read_config(config)
-    out, source = study.results / "overhead", study.results / "tables/curve_points.csv"
+    out, source = study.results / "fits", study.results / "tables/curve_points.csv"
     tables = read_tables(source.parent)
     steps = steps_to_accuracy.find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
     calibrations = read_calibrations(study.calibrations())
     found = fit_curves.fit_curves(tables["curve_points"], calibrations)
-    fits.write(fits.fitted_tables(found, steps), out)
+    fits.write_fit_tables(fits.fitted_tables(found, steps), out)
     fit_file.write_fit(out / "fit.json", fit_file.file_of(found, source.name, file_sha256(source)))
 
 

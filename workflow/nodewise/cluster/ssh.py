@@ -12,14 +12,11 @@ from nodewise.cluster.kinds.ssh import Host, Ssh
 from nodewise.cluster.worker_state import ending
 from nodewise.core.errors import RefusedError
 
-_PROJECT = (  # files that workers and the Makefile's targets need, besides the locks
-    *("workflow", "models", "data/models", "data/datasets.yaml", "data/weights.yaml"),
-    *("Makefile", "pyproject.toml", "README.md", "LICENSE"),
-)
-_OPTIONS = (
-    *("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
-    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
-)
+# files that workers and the Makefile's targets need, besides the locks
+_PROJECT = ["workflow", "models", "data/models", "data/datasets.yaml", "data/weights.yaml"]
+_PROJECT += ["Makefile", "pyproject.toml", "README.md", "LICENSE"]
+_OPTIONS = ["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+_OPTIONS += ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
 _SSH_FAILED = 255
 
 
@@ -62,7 +59,7 @@ class SshHosts(Hosts):
 
     def _client(self) -> list[str]:
         config = self._settings.config
-        return ["ssh", *(("-F", str(config.expanduser())) if config else ()), *_OPTIONS]
+        return ["ssh", *(["-F", str(config.expanduser())] if config else []), *_OPTIONS]
 
     def _address(self, rank: int) -> str:
         """Return the name or address by which the other hosts reach the host of `rank`.

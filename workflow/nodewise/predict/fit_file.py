@@ -213,7 +213,7 @@ def read_fit(path: Path, *, may_be_empty: bool = False) -> FitFile:
         UserError: the file is missing, too large, damaged, of another version, no fit.json, or
             empty although it must not be.
     """
-    path = path / "overhead/fit.json" if path.is_dir() else path
+    path = path / "fits/fit.json" if path.is_dir() else path
     file = read_json(FitFile, path, "it must be what this version's `nodewise fit` writes")
     if not file.curves and not may_be_empty:
         raise UserError(f"{path}: holds no curve, as {file.source} has no points to fit")

@@ -95,16 +95,28 @@ COMPUTE: tuple[Parameter, ...] = (
 )
 JITTER: tuple[Parameter, ...] = (
     Parameter(
-        *("sigma", "jitter_s", "s", "model", "jitter (standard deviation) of a node's time"),
+        "sigma",
+        "jitter_s",
+        "s",
+        "model",
+        "jitter (standard deviation) of a node's time",
         shrink=0.05,
     ),
     Parameter(
-        *("v", "jitter_share", "1", "link", "further jitter, relative to the computing time"),
+        "v",
+        "jitter_share",
+        "1",
+        "link",
+        "further jitter, relative to the computing time",
         shrink=0.05,
     ),
 )
 EXCESS_INPUT = Parameter(
-    *("e", "input_per_example_s", "s", "model", "reading an example that another node trains on"),
+    "e",
+    "input_per_example_s",
+    "s",
+    "model",
+    "reading an example that another node trains on",
     shrink=0.10,
 )
 LINK: tuple[Parameter, ...] = (

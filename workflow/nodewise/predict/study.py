@@ -19,7 +19,7 @@ from nodewise.predict.fit_curves import CURVE, LINE, CurveGroup, curves_of
 from nodewise.predict.fit_file import FittedCurves
 from nodewise.predict.points import Points
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, KEY, StepsToAccuracy, updates_exactly
-from nodewise.results.columns import OVERHEAD
+from nodewise.results.columns import FIT_COLUMNS
 from nodewise.results.table_files import read_file, typed, write_csv
 
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
@@ -34,7 +34,7 @@ _OF_CURVE = ["experiment", "curve", "model"]
 def fitted_tables(
     found: Sequence[tuple[CurveGroup, Fit]], steps: Sequence[dict[str, Any]] = ()
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `OVERHEAD`. The same laws, fitted again, are judged on held-out points.
+    """Return the tables of fits. The same laws, fitted again, are judged on held-out points.
 
     Args:
         found: the fits of a study.
@@ -42,14 +42,14 @@ def fitted_tables(
     """
     by_epochs = [row for row in steps if row["basis"] == BY_EPOCHS and row["law"]]
     laws = {tuple(row[name] for name in KEY): row["law"] for row in by_epochs}
-    rows: dict[str, list[Any]] = {name: [] for name in OVERHEAD}
+    rows: dict[str, list[Any]] = {name: [] for name in FIT_COLUMNS}
     for group, fitted in found:
         rows["fits"] += fit_rows(group, fitted)
         rows["predictions"] += prediction_rows(group, fitted)
         rows["optima"] += optima_rows(group, fitted, laws)
         rows["trials"] += trial_rows(group, draws=len(fitted.draws) - 1)
     rows["steps_to_accuracy"] = [*steps]
-    return {name: typed(of_table, OVERHEAD[name]) for name, of_table in rows.items()}
+    return {name: typed(of_table, FIT_COLUMNS[name]) for name, of_table in rows.items()}
 
 
 def judge(trials: pd.DataFrame) -> pd.DataFrame:
@@ -72,19 +72,19 @@ def judge(trials: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
+def write_fit_tables(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
     """Write each table to `NAME.csv` atomically."""
     for name, table in tables.items():
         write_csv(table, out_dir / f"{name}.csv")
 
 
-def read_overhead(overhead_dir: Path) -> dict[str, pd.DataFrame]:
-    """Read the tables that `write` wrote, as CSV.
+def read_fit_tables(folder: Path) -> dict[str, pd.DataFrame]:
+    """Read the tables that `write_fit_tables` wrote, as CSV.
 
     Raises:
         UserError: a file is missing, is not CSV, lacks a column, or holds an invalid value.
     """
-    return {name: read_file(overhead_dir / f"{name}.csv", OVERHEAD[name]) for name in OVERHEAD}
+    return {name: read_file(folder / f"{name}.csv", FIT_COLUMNS[name]) for name in FIT_COLUMNS}
 
 
 def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[Any, Any]]:

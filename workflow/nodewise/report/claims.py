@@ -90,20 +90,20 @@ class Judged:
         return evidence.needs(self.comparisons)
 
 
-def judge_claims(tables: Tables, overhead: Tables) -> list[Judged]:
+def judge_claims(tables: Tables, fit_tables: Tables) -> list[Judged]:
     """Return every claim of every study with its comparisons in the tables of results and fits.
 
     Raises:
         UserError: the file of a study is invalid, or a claim names an unknown column.
     """
     return [
-        Judged(name, claim, compare(claim, tables, overhead))
+        Judged(name, claim, compare(claim, tables, fit_tables))
         for name, study in studies.studies().items()
         for claim in study.claims
     ]
 
 
-def compare(claim: Claim, tables: Tables, overhead: Tables) -> pd.DataFrame:
+def compare(claim: Claim, tables: Tables, fit_tables: Tables) -> pd.DataFrame:
     """Return the comparisons that a claim declares, one per row.
 
     Returns:
@@ -112,7 +112,7 @@ def compare(claim: Claim, tables: Tables, overhead: Tables) -> pd.DataFrame:
         its kind; and the cells of its points, `cell_id` and `cell_id_other`.
     """
     saved = claim.value == "saved"
-    rows = overhead["optima"] if saved else points(claim.value, tables, claim.differ, claim.pairs)
+    rows = fit_tables["optima"] if saved else points(claim.value, tables, claim.differ, claim.pairs)
     for column, wanted in claim.of.items():
         if column not in rows:
             raise UserError(f"claim {claim.says!r}: of: unknown column {column}")

@@ -14,7 +14,7 @@ from nodewise.data.registry import Entry, read_registry
 from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
 from nodewise.predict.fit_file import FitFile, read_fit
-from nodewise.predict.study import read_overhead
+from nodewise.predict.study import read_fit_tables
 from nodewise.report import evidence
 from nodewise.report.charts import Chart, charts_of
 from nodewise.report.claims import Judged, judge_claims
@@ -42,8 +42,8 @@ class ReportContext:
         tables: the tables of results, by name.
         records: the record of each cell, by cell id.
         datasets: the registered datasets, by name.
-        overhead: the tables of the fits, by name.
-        fits: the fits that `overhead` was made from, with their draws.
+        fit_tables: the tables of the fits, by name.
+        fits: the fits that `fit_tables` were made from, with their draws.
         calibrations: the calibrations of the study's clusters.
         architectures: the descriptions of the study's models, by model.
         changes: the table that `nodewise compare` wrote; it has no rows if no runs were compared.
@@ -53,7 +53,7 @@ class ReportContext:
     tables: queries.Tables
     records: Mapping[str, Record]
     datasets: dict[str, Entry]
-    overhead: queries.Tables
+    fit_tables: queries.Tables
     fits: FitFile
     calibrations: list[Calibration]
     architectures: dict[str, Architecture]
@@ -97,7 +97,7 @@ class ReportContext:
     @cached_property
     def claims(self) -> list[Judged]:
         """The claims of the published studies, judged by the tables."""
-        return judge_claims(self.tables, self.overhead)
+        return judge_claims(self.tables, self.fit_tables)
 
     # --- titles ---
 
@@ -222,7 +222,7 @@ def read_context(
 
     Args:
         config_path: the study's configuration.
-        results: the folder of the study's results. It contains `tables`, `overhead` (the fits),
+        results: the folder of the study's results. It contains `tables`, `fits`,
             `changes.csv` if two runs were compared, and `records` unless the configuration names
             other folders of records.
         calibration_paths: the files that `nodewise calibrate` wrote; none if no node is emulated.
@@ -243,8 +243,8 @@ def read_context(
         tables=tables,
         records=records,
         datasets=read_registry(DATASETS, Entry),
-        overhead=_without(read_overhead(results / "overhead"), config.left_out),
-        fits=read_fit(results / "overhead" / "fit.json", may_be_empty=True),
+        fit_tables=_without(read_fit_tables(results / "fits"), config.left_out),
+        fits=read_fit(results / "fits" / "fit.json", may_be_empty=True),
         calibrations=read_calibrations(calibration_paths),
         architectures=read_all_facts(models_dir, trained, own_models or {}) if models_dir else {},
         changes=read_changes(results / CHANGES),

@@ -21,7 +21,7 @@ def fitted_curves(study: ReportContext) -> dict[str, dict[str, Any]]:
     `model` and `source`, its `answers`, and on what they rest: the numbers of `nodes` that it was
     fitted to and how far the formula is `off` there, in the median and at most.
     """
-    optima, predictions = study.overhead["optima"], study.overhead["predictions"]
+    optima, predictions = study.fit_tables["optima"], study.fit_tables["predictions"]
     points = study.tables["curves"]
     points = points.assign(curve=pd.Series(curve_keys(points), points.index, "str"))
     known = points.drop_duplicates("curve")[["curve", "cluster", "cell_id"]]

@@ -41,10 +41,8 @@ LINKS = [*WITHIN, "100 Gbit/s RDMA", "50 Gbit/s TCP", SLOW]
 """The links that are compared, the fastest first."""
 _SLOW_DEVICES = [2, 4, 8, 16, 32, 64]
 _FAMILY = re.compile(rf"({'|'.join(MODELS)})(?!\d)")
-_COLUMNS = [
-    *("how", "model", "device", "devices", "link", "publisher", "source", "known"),
-    *("measured", "predicted", "low", "high", "unit", "ratio", "off", "inside"),
-]
+_COLUMNS = ["how", "model", "device", "devices", "link", "publisher", "source", "known"]
+_COLUMNS += ["measured", "predicted", "low", "high", "unit", "ratio", "off", "inside"]
 
 
 def link_title(name: str) -> str:

@@ -14,11 +14,8 @@ from nodewise.results.queries import published_and_ours, published_runs_and_ours
 SAME, OTHER, NOT_MEASURED = ORDERS = ("published order", "another order", "not measured")
 _TRAINING = ["model", "dataset", "strategy", "nodes"]
 _PRINTED = ["printed_name", "seconds_published", "speedup_published", "accuracy_published"]
-_OURS = [
-    *("batch_per_worker", "seconds_ours", "speedup_ours", "label"),
-    *("accuracy_ours", "accuracy_label"),
-    *("experiment", "repeats", "flags", "cell_id"),
-]
+_OURS = ["batch_per_worker", "seconds_ours", "speedup_ours", "label", "accuracy_ours"]
+_OURS += ["accuracy_label", "experiment", "repeats", "flags", "cell_id"]
 
 
 def scoreboard(study: ReportContext) -> pd.DataFrame:

@@ -64,7 +64,9 @@ LAUNCHES = Column("repeats", "Launches")
 FLAGS = Column("flags", "Caution", wide=True)
 EXAMPLES = Column("examples_per_s", "Examples/s", "/s", kind_from="label")
 STEP_TIME = Column(
-    *("step_time_s", "Step time", "s"),
+    "step_time_s",
+    "Step time",
+    "s",
     kind_from="label",
     low="step_time_low_s",
     high="step_time_high_s",

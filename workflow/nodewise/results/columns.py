@@ -25,7 +25,7 @@ _TYPES = {
 }
 COLUMNS = {name: columns for name, columns in _TYPES.items() if name not in _OF_FITS}
 """The types of the columns of each table, in the order of the columns."""
-OVERHEAD = {name: columns for name, columns in _TYPES.items() if name in _OF_FITS}
+FIT_COLUMNS = {name: columns for name, columns in _TYPES.items() if name in _OF_FITS}
 """The same for the tables of fits and of their validation."""
 CELLS, CURVES, CURVE_POINTS = COLUMNS["cells"], COLUMNS["curves"], COLUMNS["curve_points"]
 PUBLISHED = COLUMNS["published"]

@@ -38,14 +38,12 @@ NO_LINKS = "no network emulation"
 SEVERAL_MACHINES = "launches on several machines"
 _BETWEEN = "; "
 
-_ALIKE = (  # the same for all launches of a curve point; the cell is that of the first launch
-    *("exchange", "options", "pipeline", "machine", "nodes_per_machine", "cpu_share"),
-    *("rate_mbit", "latency_ms", "global_batch", "payload_bytes", "steps_per_epoch", "cell_id"),
-)
-_MIDDLES = (  # medians over the launches of a curve point
-    *("step_time_s", "input_s", "train_time_s", "train_accuracy", "test_accuracy"),
-    *(*SPLIT, "bytes_sent_per_step"),
-)
+# The same for all launches of a curve point. The cell is that of the first launch.
+_ALIKE = ["exchange", "options", "pipeline", "machine", "nodes_per_machine", "cpu_share"]
+_ALIKE += ["rate_mbit", "latency_ms", "global_batch", "payload_bytes", "steps_per_epoch", "cell_id"]
+# medians over the launches of a curve point
+_MEDIANS = ["step_time_s", "input_s", "train_time_s", "train_accuracy", "test_accuracy"]
+_MEDIANS += [*SPLIT, "bytes_sent_per_step"]
 
 
 def build_tables(
@@ -111,7 +109,7 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
     done["flags"] = [*map(join_cautions, done["flags"], machines)]
     of_point = done.groupby(CURVE_KEY)
     parts = [
-        of_point[[*_MIDDLES]].median(),
+        of_point[[*_MEDIANS]].median(),
         done.drop_duplicates(CURVE_KEY).set_index(CURVE_KEY)[[*_ALIKE]],
         of_point.size().rename("repeats"),
         of_point["oversubscribed"].any(),

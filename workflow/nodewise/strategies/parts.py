@@ -16,26 +16,18 @@ from nodewise.models import fit_options
 from nodewise.models.contents import layers_in
 from nodewise.strategies.api import Logs, numbers
 
-_OPTIMIZERS = frozenset(
-    {
-        *("SGD", "RMSprop", "Lion", "Ftrl", "Adam", "AdamW", "ScheduleFreeAdamW"),
-        *("Nadam", "Adamax", "Adagrad", "Adadelta"),
-    }
-)
-_LAYERS = frozenset(
-    {
-        *("InputLayer", "Dense", "Embedding", "Conv1D", "Conv2D", "Conv3D", "Conv2DTranspose"),
-        *("DepthwiseConv2D", "SeparableConv2D", "EinsumDense", "MultiHeadAttention"),
-        *("LSTM", "LSTMCell", "GRU", "GRUCell", "Bidirectional"),
-        *("BatchNormalization", "LayerNormalization", "GroupNormalization", "Rescaling"),
-        *("Dropout", "SpatialDropout1D", "SpatialDropout2D", "GaussianDropout", "GaussianNoise"),
-        *("MaxPooling1D", "MaxPooling2D", "AveragePooling1D", "AveragePooling2D"),
-        *("GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalAveragePooling1D"),
-        *("GlobalAveragePooling2D", "Flatten", "Reshape", "Permute", "ZeroPadding2D"),
-        *("Cropping2D", "UpSampling2D", "Activation", "ReLU", "LeakyReLU", "ELU", "PReLU"),
-        *("Softmax", "Add", "Average", "Concatenate", "Maximum", "Multiply", "Subtract"),
-    }
-)
+_OPTIMIZERS = {"SGD", "RMSprop", "Lion", "Ftrl", "Adam", "AdamW", "ScheduleFreeAdamW"}
+_OPTIMIZERS |= {"Nadam", "Adamax", "Adagrad", "Adadelta"}
+_LAYERS = {"InputLayer", "Dense", "Embedding", "Conv1D", "Conv2D", "Conv3D", "Conv2DTranspose"}
+_LAYERS |= {"DepthwiseConv2D", "SeparableConv2D", "EinsumDense", "MultiHeadAttention"}
+_LAYERS |= {"LSTM", "LSTMCell", "GRU", "GRUCell", "Bidirectional"}
+_LAYERS |= {"BatchNormalization", "LayerNormalization", "GroupNormalization", "Rescaling"}
+_LAYERS |= {"Dropout", "SpatialDropout1D", "SpatialDropout2D", "GaussianDropout", "GaussianNoise"}
+_LAYERS |= {"MaxPooling1D", "MaxPooling2D", "AveragePooling1D", "AveragePooling2D"}
+_LAYERS |= {"GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalAveragePooling1D"}
+_LAYERS |= {"GlobalAveragePooling2D", "Flatten", "Reshape", "Permute", "ZeroPadding2D"}
+_LAYERS |= {"Cropping2D", "UpSampling2D", "Activation", "ReLU", "LeakyReLU", "ELU", "PReLU"}
+_LAYERS |= {"Softmax", "Add", "Average", "Concatenate", "Maximum", "Multiply", "Subtract"}
 _MEANS = ("sum_over_batch_size", "mean")
 _OF_A_BATCH = ("Dice", "Tversky", "dice", "tversky")  # one number for a batch, without an axis
 

@@ -37,14 +37,14 @@ def fit(study: ReportContext) -> pd.DataFrame:
     All are relative to one node by the formula.
     """
     curves = study.tables["curves"]
-    lines = _rows.without_compared(curves, study.overhead["predictions"])
+    lines = _rows.without_compared(curves, study.fit_tables["predictions"])
     one = lines[lines["nodes"] == 1].drop_duplicates(LINE)
     lines = lines.merge(one[[*LINE, "fitted_s"]], "inner", LINE, suffixes=("", "_one"))
     points = _with_launches(lines[lines["observed_s"].notna()], curves).assign(role="observed")
     roles = lines["beyond"].map({True: "predicted", False: "fitted"})
     lines = lines.assign(role=roles, flags="", cell_id="")
     rows = pd.concat([lines, points], ignore_index=True).astype({"repeats": "Int64"})
-    optima = study.overhead["optima"].query("job != 'run'").drop_duplicates([*LINE, "nodes"])
+    optima = study.fit_tables["optima"].query("job != 'run'").drop_duplicates([*LINE, "nodes"])
     ends = optima[[*LINE, "nodes", "speedup_low", "speedup_high"]]
     rows = rows.merge(ends.astype({"batch_per_worker": "int64"}), "left", [*LINE, "nodes"])
     observed = rows["role"] == "observed"

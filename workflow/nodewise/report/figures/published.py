@@ -126,7 +126,7 @@ def samples(study: ReportContext) -> pd.DataFrame:
         counts = of.groupby("global_batch")["examples"].median()
         parts += _of_model(of["model"].iloc[0], published_laws()[name], counts, "published")
     epochs = whole_runs(study.tables["epochs"], study.tables["cells"])
-    steps = study.overhead["steps_to_accuracy"]
+    steps = study.fit_tables["steps_to_accuracy"]
     for row in steps[(steps["basis"] == BY_EPOCHS) & steps["target"].notna()].to_dict("records"):
         own = epochs[(epochs[[*KEY]] == [row[name] for name in KEY]).all(axis=1)]
         batch, examples = runs_to(own, row["target"])

@@ -59,11 +59,11 @@ def time_to_accuracy(study: ReportContext, point: Point) -> dict[str, Any] | Non
         `target`, the accuracy; and the rows of the table `optima` on `one` node, on the `several`
         nodes of the point, and on the `fastest` number of nodes up to that of the point.
     """
-    optima, at = study.overhead["optima"], ["experiment", "model", "strategy", "batch_per_worker"]
+    optima, at = study.fit_tables["optima"], ["experiment", "model", "strategy", "batch_per_worker"]
     same = (optima["job"] == "run") & (optima[at] == [point[one] for one in at]).all(axis=1)
     rows = optima[same & (optima["nodes"] <= point["nodes"])].drop_duplicates("nodes")
     runs: dict[int, Point] = {int(row["nodes"]): row for row in rows.to_dict("records")}
-    targets = study.overhead["steps_to_accuracy"]
+    targets = study.fit_tables["steps_to_accuracy"]
     targets = targets.loc[targets["model"] == point["model"], "target"].dropna()
     if targets.empty or not {1, point["nodes"]} <= set(runs):
         return None

@@ -84,7 +84,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         CHANGES: (not study.changes.empty, "what changed between two runs"),
         PEERS.name: (PEERS.is_file(), "launches against Horovod and PyTorch"),
     }
-    tables: queries.Tables = study.tables | study.overhead
+    tables: queries.Tables = study.tables | study.fit_tables
     tables_page = {
         "tables": [
             (name, *explain_table(name), f"{len(rows):,}", list(rows))

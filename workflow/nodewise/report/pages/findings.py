@@ -44,7 +44,7 @@ def _nodes(study: ReportContext) -> Answer | None:
     rows = evidence.select(study.compared).sort_values("speedup", kind="stable")
     if rows.empty:
         return None
-    runs = study.overhead["optima"].query("job == 'run' and best_for.str.contains('fastest')")
+    runs = study.fit_tables["optima"].query("job == 'run' and best_for.str.contains('fastest')")
     return {
         "points": len(rows),
         "faster": int((rows["speedup"] > 1).sum()),

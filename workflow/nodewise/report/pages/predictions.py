@@ -50,10 +50,10 @@ _JUDGED = [
 @page("predictions")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page: the answers for each source of points, then the errors of all formulas."""
-    curves, predictions = fitted_curves(study), study.overhead["predictions"]
+    curves, predictions = fitted_curves(study), study.fit_tables["predictions"]
     of = {name: predictions[predictions["source"] == name] for name in _TITLES}
     sources = [_source(study, curves, name, rows) for name, rows in of.items() if len(rows)]
-    errors = judge(study.overhead["trials"]).replace({"source": _TITLES})
+    errors = judge(study.fit_tables["trials"]).replace({"source": _TITLES})
     context = {
         "percent": write_percent,
         "judged": errors[errors["scenario"] == EACH].head(1).to_dict("records"),

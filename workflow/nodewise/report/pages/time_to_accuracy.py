@@ -27,7 +27,9 @@ _STEPS = [
     MODEL,
     Column("basis", "Estimated from"),
     Column(
-        *("critical_batch", "Critical batch size", ""),
+        "critical_batch",
+        "Critical batch size",
+        "",
         kind_from="kind",
         low="critical_batch_low",
         high="critical_batch_high",
@@ -59,7 +61,7 @@ _EXAMPLE = [
 @page("time_to_accuracy")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page."""
-    own = study.with_titles(study.overhead["steps_to_accuracy"])
+    own = study.with_titles(study.fit_tables["steps_to_accuracy"])
     unknown = {"batches": "–", "more": None, "exponent": "–"}
     known = [*published_batches()]
     rows = [*known, *(unknown | row for row in own.to_dict("records"))]
