@@ -1,19 +1,15 @@
 """Run the ranks of a job on threads of one process, connected as they would be across nodes."""
 
-import socket
 import threading
 from collections.abc import Callable
 from typing import Any
 
+from nodewise.cluster import namespace
 from nodewise.strategies.transport import Peers
 
 
 def addresses(count: int) -> list[str]:
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    found = [f"127.0.0.1:{one.getsockname()[1]}" for one in taken]
-    for one in taken:
-        one.close()
-    return found
+    return [f"127.0.0.1:{port}" for port in namespace.free_ports(count)]
 
 
 def everywhere(count: int, work: Callable[[Peers], Any]) -> list[Any]:

@@ -5,13 +5,10 @@ import hashlib
 from pathlib import Path
 
 PACKAGE = Path("workflow/nodewise")
-MEASURING = [
-    *("core/cell.py", "models/training.py", "models/user_model.py", "models/registry.py"),
-    *("models/contents.py", "models/fit_options.py", "models/cut.py", "models/graph_flops.py"),
-    *("data/**/*.py", "cluster/**/*.py", "strategies/**/*.py", "measure/**/*.py"),
-    "results/quiet_thresholds.py",
-    "study/measures.py",
-]
+MODELS = ("contents", "cut", "fit_options", "graph_flops", "registry", "training", "user_model")
+MEASURING = ["core/cell.py", "results/quiet_thresholds.py", "study/measures.py"]
+MEASURING += [f"models/{name}.py" for name in MODELS]
+MEASURING += [f"{layer}/**/*.py" for layer in ("data", "cluster", "strategies", "measure")]
 NOT_MEASURING = [
     # for `nodewise doctor`
     "cluster/doctor.py",

@@ -1,5 +1,6 @@
 """Render pages of a test's study, as the workflow does."""
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,12 @@ def render(
     docs = out or folder / "docs"
     render_pages(read_context(CONFIG, folder, **inputs), folder, docs, site_dir=site_dir)
     return docs
+
+
+def leads(page: Path) -> list[str]:
+    """Return the answers with which a page or its parts begin, as plain text."""
+    found = re.findall(r'<p class="nw-lead"[^>]*>(.*?)</p>', page.read_text(), flags=re.DOTALL)
+    return [" ".join(Texts(answer).plain.split()) for answer in found]
 
 
 class Texts(HTMLParser):

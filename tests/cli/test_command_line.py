@@ -22,10 +22,8 @@ NODEWISE = (sys.executable, "-m", "nodewise")
 FIT = ("fit", "data/templates/measurements.csv", "-o")
 COMMANDS = get_command(app).commands
 SLOW_DATA = "import time\n\ndef load():\n    print('begun', flush=True)\n    time.sleep(60)\n"
-HEAVY = {
-    *("altair", "jinja2", "matplotlib", "mkdocs", "numpy", "pandas", "pyarrow", "pydantic"),
-    *("scipy", "snakemake", "tensorflow", "yaml"),
-}
+HEAVY = {"altair", "jinja2", "matplotlib", "mkdocs", "numpy", "pandas", "pyarrow", "pydantic"}
+HEAVY |= {"scipy", "snakemake", "tensorflow", "yaml"}
 
 
 def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:

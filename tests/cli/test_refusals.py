@@ -47,10 +47,8 @@ PLACES = {
     "build-site": "build",
 }
 """Where commands without `--out` write."""
-READING = {
-    *("doctor", "explain", "forecast", "missing", "models"),
-    *("next", "optimum", "plan", "predict", "strategies"),
-}
+READING = {"doctor", "explain", "forecast", "missing", "models"}
+READING |= {"next", "optimum", "plan", "predict", "strategies"}
 READ_ONLY = ("fit", "build-tables", "describe-model")
 FULL = ("build-site", "build-tables", "publish")
 

@@ -208,10 +208,8 @@ def sleep(rank: int, channel: Channel) -> Message:
     return {}
 
 
-WORK = {
-    **{"share": share, "straggler": share, "machines": machines, "transfer": transfer},
-    **{"flood": flood, "latency": latency, "vanish": vanish, "sleep": sleep},
-}
+WORKS = (share, machines, transfer, flood, latency, vanish, sleep)
+WORK = {work.__name__: work for work in WORKS} | {"straggler": share}
 
 
 def refused() -> Any:

@@ -74,13 +74,10 @@ def cluster(folder: Path, size: int) -> Iterator[Inside]:
         try:
             files = [f"--{one}-file={folder}/munge/{one}" for one in ("key", "pid", "log", "seed")]
             start("munged", "--foreground", "--force", *files, f"--socket={folder}/munge/socket")
-            pids = [
-                start(
-                    *("nsenter", f"--net=/var/run/netns/{namespace}", "unshare", "-m", "-u"),
-                    *("sh", "-c", _NODE, "sh", name, str(folder)),
-                )
-                for name, namespace in zip(names, namespaces, strict=True)
-            ]
+            pids = []
+            for name, namespace in zip(names, namespaces, strict=True):
+                enter = ("nsenter", f"--net=/var/run/netns/{namespace}", "unshare", "-m", "-u")
+                pids.append(start(*enter, "sh", "-c", _NODE, "sh", name, str(folder)))
 
             def inside(*command: str, at: Path = folder) -> list[str]:
                 return ["nsenter", f"--target={pids[0]}", "-m", "-u", "-n", f"--wd={at}", *command]

@@ -39,11 +39,9 @@ def test_one_launch_has_no_interval_and_cautions_do_not_widen_the_others(tmp_pat
         [*three(1, flagged=False), *three(2, flagged=True), (3, 0, 1.0, "")],
         columns=["nodes", "repeat", "step_time_s", "flags"],
     ).assign(kind="measured", experiment="one")
-    curves = cells.groupby(["nodes", "kind", "experiment"], as_index=False).agg(
-        flags=("flags", "max"), repeats=("repeat", "size"),
-        step_time_s=("step_time_s", "median"),
-    )  # fmt: skip
     key = ["nodes", "kind", "experiment"]
+    taken = {"flags": "max", "repeat": "size", "step_time_s": "median"}
+    curves = cells.groupby(key, as_index=False).agg(taken).rename(columns={"repeat": "repeats"})
     ends = with_intervals(curves.assign(epoch_time_s=1.0), cells, key)
     calm, restless, alone = (ends["step_time_high_s"] / ends["step_time_s"]).tolist()
     assert calm < 1.06

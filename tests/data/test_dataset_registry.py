@@ -14,9 +14,8 @@ REGISTRY = Path(__file__).parents[2] / "data" / "datasets.yaml"
 
 def test_the_registry_of_the_project_is_valid():
     entries = read_registry(REGISTRY, Entry)
-    assert set(entries) == {
-        "mnist", "fashion_mnist", "cifar10", "natural_images", "movie_reviews",
-    }  # fmt: skip
+    names = {"mnist", "fashion_mnist", "cifar10", "natural_images", "movie_reviews"}
+    assert set(entries) == names
     for name in ("mnist", "fashion_mnist"):
         entry = entries[name]
         assert (entry.train_examples, entry.test_examples) == (60_000, 10_000)

@@ -6,10 +6,9 @@ import pytest
 import make_datasets as make
 from nodewise.data.formats.review_zip import _CONTROL, tokens
 
-VOCABULARY = [
-    "[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "un", "##aff", "##able", "##ff", "a", "cafe",
-    "today", "##s", "s", "it", "'", ",", ".", "!", "the", "##a", "12", "##3", "é", "中",
-]  # fmt: skip
+VOCABULARY = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "un", "##aff", "##able", "##ff"]
+VOCABULARY += ["a", "cafe", "today", "##s", "s", "it", "'", ",", ".", "!", "the", "##a"]
+VOCABULARY += ["12", "##3", "é", "中"]
 
 
 def read(*texts, length=12):

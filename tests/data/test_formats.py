@@ -157,6 +157,9 @@ def images(packed, *folders):
     return make.colour_entry(release, train_examples=11), {"sample/images.zip": packed}
 
 
+VOCABULARY = make.vocabulary()
+
+
 @pytest.mark.parametrize(
     ("made", "told"),
     [
@@ -170,11 +173,8 @@ def images(packed, *folders):
         (lambda: images(b"<html>"), "File is not a zip file"),
         (lambda: images(b"<html>", "a", "b", "c"), "folders"),
         (lambda: images(b"<html>", "../a"), "folders"),
-        (
-            lambda: make.review_sample({"reviews/neg/cv001.txt": b"caf\xe9"}, make.vocabulary()),
-            "byte 0xe9",
-        ),
-        (lambda: make.review_sample({}, make.vocabulary()[:-2]), "vocab.txt: 9 entries"),
+        (lambda: make.review_sample({"reviews/neg/cv001.txt": b"\xe9"}, VOCABULARY), "byte 0xe9"),
+        (lambda: make.review_sample({}, VOCABULARY[:-2]), "vocab.txt: 9 entries"),
     ],
 )
 def test_what_does_not_fit_the_registry_is_one_line(tmp_path, made, told):

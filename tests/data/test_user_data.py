@@ -188,10 +188,7 @@ TURNED_ROUND = "it returned (x, y): return ((x, y), None)"
         (((x()[:0], ROWS[:0]), None), "train: is empty"),
         (((x(), {1: ROWS}), None), "the keys of a dict must be text, not 1"),
         (((x() * np.nan, ROWS), None), "train: x has numbers that are not finite"),
-        (
-            ((x(), ROWS, {"a": ROWS, "b": (np.full(EXAMPLES, np.inf),)}), None),
-            "train: sample_weight['b'][0] has numbers that are not",
-        ),
+        (((x(), ROWS, {"b": (ROWS + np.inf,)}), None), "sample_weight['b'][0] has numbers"),
         (((x("complex64"), ROWS), None), "train: has complex64; allowed: numbers"),
         (((np.array(["a\0"], object), ROWS[:1]), None), "do not end with a zero byte"),
         (((tf.sparse.from_dense(x()), ROWS), None), "train: must have plain or ragged arrays"),

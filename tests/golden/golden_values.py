@@ -23,15 +23,12 @@ from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.steps_to_accuracy import find_steps
 from nodewise.results import published
 from nodewise.results.calibration import read_calibrations
+from nodewise.results.columns import COLUMNS
 from nodewise.results.tables import build_tables
 from nodewise.study.config import Config, read_config
 
 FOLDER = Path(__file__).parent
 PICTURES, INTEGERS = FOLDER / "pictures.npz", FOLDER / "data.json"
-TABLES = (
-    *("cells", "epochs", "observations", "curves", "curve_points"),
-    *("noise_scale", "published", "published_runs"),
-)
 FITS = ("fits", "predictions", "steps_to_accuracy", "trials")
 
 
@@ -57,7 +54,7 @@ def committed() -> tuple[Config, dict[str, pd.DataFrame]]:
 
 def tables() -> dict[str, pd.DataFrame]:
     """Return the tables of the committed records."""
-    return {name: committed()[1][name] for name in TABLES}
+    return {name: committed()[1][name] for name in COLUMNS}
 
 
 @cache
@@ -82,23 +79,19 @@ def synthetic(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
 
 def integers() -> dict[str, str]:
     """Return the SHA-256 of what is exact on every machine: labels, token ids, shards, batches."""
-    return dict(_integers())
-
-
-def _integers() -> Iterator[tuple[str, str]]:
     from nodewise.data.pipeline import shard  # Imported here because it needs TensorFlow.
 
     tokens, labels = synthetic((64,))
-    yield "tokens of reviews", sha256(tokens)
-    yield "labels of reviews", sha256(labels)
+    found = {"tokens of reviews": tokens, "labels of reviews": labels}
     for workers in (1, 2, 3, 8):
         for rank in range(workers):
-            yield f"shard {rank} of {workers}", sha256(shard(1000, workers, rank, 1))
+            found[f"shard {rank} of {workers}"] = shard(1000, workers, rank, 1)
     for fed in ("sharded", "unsharded", "whole"):
         for rank in range(2):
             for number, (x, y) in enumerate(first_batches(fed, rank)):
-                yield f"batch {number}, {fed}, worker {rank}, x", sha256(x)
-                yield f"batch {number}, {fed}, worker {rank}, y", sha256(y)
+                found[f"batch {number}, {fed}, worker {rank}, x"] = x
+                found[f"batch {number}, {fed}, worker {rank}, y"] = y
+    return {name: sha256(values) for name, values in found.items()}
 
 
 def first_batches(fed: str, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from nodewise.results.columns import COLUMNS
+
 pytestmark = pytest.mark.timeout(120)  # Reading all committed records takes long.
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-9}
@@ -14,7 +16,7 @@ CLOSE = {"rtol": 1e-6, "atol": 1e-9}
 FITTED = {"rtol": 1e-2, "atol": 2e-3}
 
 
-@pytest.mark.parametrize("name", golden.TABLES)
+@pytest.mark.parametrize("name", COLUMNS)
 def test_the_tables_of_the_committed_records_are_unchanged(name):
     expected = pd.read_parquet(golden.FOLDER / f"{name}.parquet")
     pd.testing.assert_frame_equal(golden.tables()[name], expected, check_dtype=False, **CLOSE)

@@ -25,9 +25,3 @@ def test_energy_is_metered_or_cpu_time_times_declared_watts(tmp_path, changes, j
     paths = make.write([record.model_copy(update={"result": result})], tmp_path)
     row = build_tables(paths, watts_per_core=5.0)["cells"].iloc[0]
     assert (row["energy_j"], row["energy_kind"]) == (pytest.approx(joules), kind)
-
-
-def test_a_cell_without_result_used_nothing_that_is_known(tmp_path):
-    failed = make.failed(make.cell(n=2), "a worker was killed")
-    row = make.tables_of([failed], tmp_path)["cells"].iloc[0]
-    assert row["energy_kind"] == "" and row["energy_j"] != row["energy_j"]

@@ -60,10 +60,7 @@ def test_what_a_cell_names_is_taken(check, given):
     [
         ({"source": "official", "origin": "generated"}, "forcerun prepare_dataset"),
         ({"source": "official", "note": "recompressed"}, "forcerun prepare_dataset"),
-        (
-            {"source": "official", "pretrained": True, "weights": "random"},
-            "forcerun prepare_weights",
-        ),
+        ({"source": "official", "pretrained": True, "weights": "random"}, "prepare_weights"),
     ],
 )
 def test_data_and_weights_that_the_study_forbids_are_refused(check, given, said):

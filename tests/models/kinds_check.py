@@ -57,21 +57,15 @@ REFUSED = {
     "compressed_sgd": AVERAGES | UNSEEN | SCALED | SEVERAL,
     "parameter_averaging": AVERAGES,
     "parameter_server": {
-        "train_step of your own": {
-            *("accumulating", "decorated", "drawn", "gan", "inner_models", "nested_logs"),
-            *("own_train_step", "unseen", "x_alone"),
-        },
+        "train_step of your own": {"accumulating", "decorated", "drawn", "gan", "inner_models"}
+        | {"nested_logs", "own_train_step", "unseen", "x_alone"},
         "compute_loss of your own": {"own_loss"},
-        "one input, one output, one loss": {
-            *("frozen", "hub", "mean_of_weights", "ragged", "sample_weights", "siamese"),
-            "two_inputs",
-        },
+        "one input, one output, one loss": {"frozen", "hub", "mean_of_weights", "ragged"}
+        | {"sample_weights", "siamese", "two_inputs"},
         "losses that layers add": {"regression"},
         "must be one of keras.losses": {"own_mean", "own_sum", "summed", "unregistered"},
-        "is not allowed": {
-            *("augmented", "own_variable", "regularized", "spectral", "stateful"),
-            *("synchronized", "text", "unseeded"),
-        },
+        "is not allowed": {"augmented", "own_variable", "regularized", "spectral", "stateful"}
+        | {"synchronized", "text", "unseeded"},
         "needs whole layers": {"ema_scaled", "half", "two_optimizers"},
         "use_ema needs the weights": {"averaged", "ema"},
         "class weights and callbacks": {"callbacks", "class_weight"},

@@ -179,20 +179,15 @@ def test_a_whole_training_step_takes_what_its_layers_take(name):
 # --- models that are not lists of layers ---
 
 
-def specs_of(train, examples):
-    def spec(array):
-        kept = "float32" if array.dtype == "float64" else array.dtype
-        return tf.TensorSpec((examples, *array.shape[1:]), kept)
-
-    return tf.nest.map_structure(spec, train)
-
-
 @pytest.mark.parametrize("kind", ["gan", "own_train_step", "two_inputs", "x_alone"])
 def test_any_compiled_model_is_described_by_its_graph(kind):
     data = kinds.load(kind)[0]
     data = data[0] if len(data) == 1 else data  # as `fit` passes it to train_step
     data = (*data, *data) if kind == "gan" else data  # more parts, which only its step understands
-    batches = [specs_of(data, examples) for examples in (4, 8)]
+    batches = [
+        tf.nest.map_structure(lambda one, n=n: tf.TensorSpec((n, *one.shape[1:]), one.dtype), data)
+        for n in (4, 8)
+    ]
     described = architecture_of(kinds.builder(kind)(), kind, ["text"], batches)
     (layer,) = described.layers
     assert described.trainable == described.total > 0

@@ -15,12 +15,10 @@ import projects
 from kinds import KINDS, groups
 from nodewise.results.record import read_record
 
+OTHERS = ("custom_loop", "mpi", "horovod", "compressed_sgd", "parameter_averaging")
 MATRIX = [
     case_of(strategy, nodes, split=nodes < 3)
-    for strategy in (
-        *("custom_loop", "mpi", "horovod", "compressed_sgd", "parameter_averaging"),
-        *(*SERVED, *NATIVE),
-    )
+    for strategy in (*OTHERS, *SERVED, *NATIVE)
     for nodes in ((1, 2, 3) if strategy in SERVED else (2, 3))
 ]
 GROUPS = groups()

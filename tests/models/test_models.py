@@ -92,7 +92,6 @@ def frozen_paths(layer):
 
 def test_every_model_of_the_registry_is_tested():
     assert registry().keys() == OPTIMIZERS.keys()
-    assert facts("fashion_cnn").payload_bytes == 4 * 1_256_150
 
 
 @pytest.mark.slow

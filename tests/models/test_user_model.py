@@ -58,10 +58,7 @@ def test_a_preprocessor_of_keras_hub_is_refused_unless_it_is_taken_away(building
     ("body", "said"),
     [
         ("return None", "mine.py:build: must return a keras.Model, not nothing"),
-        (
-            "return keras.Sequential([keras.Input((4,)), layers.Dense(3)])",
-            "mine.py:build: the model is not compiled; call model.compile(optimizer=…, loss=…)",
-        ),
+        ("return keras.Sequential([layers.Dense(3)])", "the model is not compiled; call model"),
         ("raise ValueError('no such\\nthing')", "mine.py:build: ValueError: no such (mine.py:"),
         (
             "class Own(keras.Sequential):\n"
@@ -72,10 +69,7 @@ def test_a_preprocessor_of_keras_hub_is_refused_unless_it_is_taken_away(building
             "return model",
             "mine.py:build: the model has a fit of its own, which strategies do not call",
         ),
-        (
-            "import tensorflow as tf\nwith tf.distribute.MirroredStrategy().scope(): 1",
-            "makes a tf.distribute strategy; leave that and its scope to --strategy",
-        ),
+        ("import tensorflow as tf; tf.distribute.MirroredStrategy()", "makes a tf.distribute"),
     ],
 )
 def test_what_is_no_compiled_model_is_told_in_one_line(building, body, said):
@@ -118,6 +112,7 @@ def test_what_goes_wrong_in_a_test_step_is_told_too(building):
     assert user_error(lambda: model.test_step(batch)).startswith("mine.py:build: ValueError: ")
 
 
+OWN_CALLBACK = "type('Mine', (keras.callbacks.Callback,), {'on_batch_end': print})()"
 FITTED = """
 model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
 model.compile("sgd", "sparse_categorical_crossentropy")
@@ -135,14 +130,8 @@ return model, {options}
         ("{'class_weight': {0.5: 1.0}}", "class_weight must be a dict of class numbers"),
         ("{'callbacks': [print]}", "builtin_function_or_method is not supported; allowed"),
         ("{'callbacks': keras.callbacks.TerminateOnNaN()}", "TerminateOnNaN is not supported"),
-        (
-            "{'callbacks': keras.callbacks.ModelCheckpoint('a.keras', save_freq=9)}",
-            "ModelCheckpoint within epochs is not supported",
-        ),
-        (
-            "{'callbacks': [type('Mine', (keras.callbacks.Callback,), {'on_batch_end': print})()]}",
-            "Mine.on_batch_end is not supported; allowed are",
-        ),
+        ("{'callbacks': keras.callbacks.ModelCheckpoint('a.keras', save_freq=9)}", "within epochs"),
+        (f"{{'callbacks': [{OWN_CALLBACK}]}}", "Mine.on_batch_end is not supported; allowed are"),
     ],
 )
 def test_options_that_cannot_be_followed_are_told_in_one_line(building, options, said):

@@ -35,10 +35,8 @@ def entry(**changes):
 def run(tmp_path, *, mirror=None, source="any", **changes):
     registry = tmp_path / "weights.yaml"
     registry.write_text(yaml.safe_dump({"sample": entry(**changes)}))
-    return prepare(
-        "sample", registry=registry, cache=tmp_path / "cache", mirror=mirror and str(mirror),
-        source=source, out=tmp_path / "out",
-    )  # fmt: skip
+    places = {"registry": registry, "cache": tmp_path / "cache", "out": tmp_path / "out"}
+    return prepare("sample", mirror=mirror and str(mirror), source=source, **places)
 
 
 @pytest.fixture

@@ -24,11 +24,10 @@ def width(draws):
 
 
 def test_the_formula_adds_what_each_level_sends():
-    means = {
-        "devices_differ": -50.0, "nodes_differ": -50.0, "contention_within": 0.0,
-        "contention_between": 0.0, "latency_within": -50.0, "latency_between": -50.0,
-        "hidden": -50.0, "nvlink": np.log(0.5), "rdma": np.log(0.25),
-    }  # fmt: skip
+    means = dict.fromkeys(("contention_within", "contention_between"), 0.0)
+    means |= dict.fromkeys(("devices_differ", "nodes_differ", "hidden"), -50.0)
+    means |= dict.fromkeys(("latency_within", "latency_between"), -50.0)
+    means |= {"nvlink": np.log(0.5), "rdma": np.log(0.25)}
     clusters = constants()["clusters"].items()
     exact = {name: (means.get(name, mean), 0.0) for name, (mean, _) in clusters}
     known = dict(constants()) | {"clusters": exact, "noise": 1e-9}
@@ -58,9 +57,12 @@ def test_what_is_fixed_does_not_take_longer_in_a_long_step():
 @pytest.mark.parametrize(
     ("name", "contention", "contend"),
     [
-        *(("nvlink2", "within", True), ("pcie5", "within", True)),
-        *(("nvlink3", "within", False), ("nvlink5", "within", False)),
-        *(("pcie4-no-p2p", "no_p2p", True), ("pcie4-no-p2p", "within", False)),
+        ("nvlink2", "within", True),
+        ("pcie5", "within", True),
+        ("nvlink3", "within", False),
+        ("nvlink5", "within", False),
+        ("pcie4-no-p2p", "no_p2p", True),
+        ("pcie4-no-p2p", "within", False),
     ],
 )
 def test_devices_contend_unless_switches_connect_them(name, contention, contend):

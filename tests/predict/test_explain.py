@@ -24,11 +24,15 @@ def ask(options):
     return commands.ask("explain", *shlex.split(options))
 
 
-def series(step, unit="s", counts=(2, 4, 8)):
-    """Return the options of one device and of several, whose times a function gives."""
+def series(step, unit="s", counts=(2, 4, 8), more=""):
+    """Return the options of one device and of several, whose times a function gives, and `more`."""
     at = "".join(f" --at {n}='{step(n)} {unit}'" for n in counts[:-1])
     last = counts[-1]
-    return f"--one '{step(1)} {unit}' --many '{step(last)} {unit}' --devices {last}{at} "
+    return f"--one '{step(1)} {unit}' --many '{step(last)} {unit}' --devices {last}{at} {more}"
+
+
+def rates(one, many, unit="images/s"):
+    return f"--one '{one} {unit}' --many '{many} {unit}' "
 
 
 def controls(value):
@@ -45,17 +49,16 @@ GENERATED = {
     # 300 messages, each of 1 ms and twice
     c.MESSAGES: "--one 50ms --many 650ms --devices 8 --tensors 300 --no-sync 50ms "
     "--between 100gbit-rdma --parameters 1e6 --batch 8 --sums all-reduce",
-    c.INPUT: f"--one '400 images/s' --many '900 images/s' --synthetic '3000 images/s' --devices 8 "
-    f"--within nvlink2 {RESNET}",
+    c.INPUT: rates(400, 900) + f"--synthetic '3000 images/s' --devices 8 --within nvlink2 {RESNET}",
     # one server receives and sends 102 MB of each of 8 nodes at 0.95 GB/s
     c.SERVERS: f"--one 0.3s --many {0.3 + 8 * 0.102 / 0.95 * 1.5}s --devices 8 --sums servers=1 "
     f"--between 10gbit-tcp {RESNET}",
     c.STRAGGLERS: series(lambda n: 0.2 * (1 + 0.2 * np.log2(n))) + f"--no-sync 0.2s {NVLINK}",
     # half of a step does not shrink with the batch
-    c.SHORT: series(lambda n: 0.1 * (0.5 + 0.5 / n)) + controls(0.05625)
-    + f"--global-batch 256 {NVLINK}",
-    c.CORES: series(lambda n: 0.2 * max(1, 4 * n / 16), counts=(2, 4, 8, 16)) + controls(0.8)
-    + f"--cores 16 {NVLINK}",
+    c.SHORT: controls(0.05625)
+    + series(lambda n: 0.1 * (0.5 + 0.5 / n), more=f"--global-batch 256 {NVLINK}"),
+    c.CORES: controls(0.8)
+    + series(lambda n: 0.2 * max(1, n / 4), counts=(2, 4, 8, 16), more=f"--cores 16 {NVLINK}"),
     c.LOGGING: series(lambda n: 0.2 + 0.1 * (n > 1)) + controls(0.3) + f"--cores 256 {NVLINK}",
     c.CONFUSED: "--one 0.5s --many 0.56s --devices 4 --within pcie3 --parameters 25.6e6",
     c.ALONE: series(lambda n: 400, "images/s") + f"--synthetic '400 images/s' {RESNET}",
@@ -64,7 +67,7 @@ GENERATED = {
     + "--synthetic '109 s/epoch' --parameters 25.6e6 --within pcie3",
     c.SPARSE: series(lambda n: 0.3 + 0.15 * (n - 1), counts=(2, 4, 8, 16, 32))
     + "--embedding --sums all-reduce --parameters 210e6 --between 25gbit-tcp --synthetic 4.95s",
-}  # fmt: skip
+}
 
 
 SMALL = "--one 50ms --many 150ms --devices 8 --between 10gbit-tcp --parameters 1e6"
@@ -111,25 +114,23 @@ def test_shares_and_probabilities_are_consistent():
     assert answer["measure"] in set(MEASUREMENTS.values())
 
 
+TWO_NODES = "--one-devices 8 --devices 16 --devices-per-node 8 --sums all-reduce"
+EMBEDDING, SPARSE = "--parameters 110e6 --embedding", [c.BYTES, c.SPARSE]
+
+
 @pytest.mark.parametrize(
     ("options", "measure", "causes"),
     [
-        (f"--one '400 images/s' --many '1000 images/s' --devices 8 --within nvlink2 {RESNET}",
-         "synthetic", []),
-        ("--one '2800 images/s' --one-devices 8 --many '1900 images/s' --devices 16 "
-         f"--devices-per-node 8 --between 100gbit-rdma --sums all-reduce {RESNET}", "link", []),
-        ("--one 100s/epoch --many 600s/epoch --devices 8 --between 10gbit --sums all-reduce",
-         "payload", []),
+        (rates(400, 1000) + f"--devices 8 --within nvlink2 {RESNET}", "synthetic", []),
+        (rates(2800, 1900) + f"{TWO_NODES} --between 100gbit-rdma {RESNET}", "link", []),
+        (rates(100, 600, "s/epoch") + "--devices 8 --link 10gbit --sums all-reduce", "payload", []),
         (f"--one 3.0s --many 2.95s --devices 8 {RESNET}", "batch", []),
         # Without the link, a slow exchange may be that link or another.
-        ("--one '608 images/s' --one-devices 4 --many '152 images/s' --devices 8 "
-         f"--devices-per-node 4 --sums all-reduce {RESNET}", "link", [c.LINK, c.BYTES]),
+        (rates(608, 152) + f"{TWO_NODES} {RESNET}", "link", [c.LINK, c.BYTES]),
         # A run without exchange is not asked for where it lacks both causes.
-        ("--one '36 min/run' --one-devices 8 --many '105 min/run' --devices 16 --sums all-reduce "
-         "--devices-per-node 8 --between 25gbit --parameters 110e6 --embedding",
-         "third", [c.BYTES, c.SPARSE]),
+        (rates(36, 105, "min/run") + f"{TWO_NODES} --between 25gbit {EMBEDDING}", "third", SPARSE),
     ],
-)  # fmt: skip
+)
 def test_numbers_that_do_not_decide_name_the_measurement_that_would(options, measure, causes):
     answer = ask(options)
     assert not answer["decided"] and answer["measure"] == MEASUREMENTS[measure]
@@ -148,7 +149,7 @@ def test_slower_steps_are_read_with_the_examples_that_they_have():
 
 
 def test_weak_scaling_with_a_high_efficiency_is_normal():
-    answer = ask(f"--one '400 images/s' --many '3000 images/s' --devices 8 {RESNET}")
+    answer = ask(rates(400, 3000) + f"--devices 8 {RESNET}")
     assert answer["normal"] and answer["decided"] and answer["causes"] == []
     assert answer["efficiency"] == pytest.approx(3000 / 3200)
 
@@ -156,11 +157,11 @@ def test_weak_scaling_with_a_high_efficiency_is_normal():
 @pytest.mark.parametrize("efficiency", [0.8, 0.3])
 def test_step_times_and_the_same_in_examples_per_second_have_the_same_causes(efficiency):
     steps = ask(f"--one 0.16s --many {0.16 / efficiency}s --devices 8 {RESNET}")
-    rates = ask(f"--one '400 images/s' --many '{3200 * efficiency} images/s' --devices 8 {RESNET}")
-    for answer in (steps, rates):
+    rated = ask(rates(400, 3200 * efficiency) + f"--devices 8 {RESNET}")
+    for answer in (steps, rated):
         answer["causes"] = {row["name"]: row["probability"] for row in answer["causes"]}
-    assert steps["causes"] == pytest.approx(rates["causes"])
-    assert (steps["normal"], steps["efficiency"]) == (rates["normal"], pytest.approx(efficiency))
+    assert steps["causes"] == pytest.approx(rated["causes"])
+    assert (steps["normal"], steps["efficiency"]) == (rated["normal"], pytest.approx(efficiency))
 
 
 def test_a_measured_link_is_the_link_in_use():
@@ -172,7 +173,7 @@ def test_a_measured_link_is_the_link_in_use():
 @pytest.mark.parametrize(
     ("options", "measure"),
     [
-        (f"--one '400 images/s' --many '9000 images/s' --devices 8 {RESNET}", "units"),
+        (rates(400, 9000) + f"--devices 8 {RESNET}", "units"),
         (f"--one 120ms --many 20ms --devices 4 {RESNET}", "units"),
         ("--one 120ms --many 210ms --devices 1 --batch 64", "--cores"),
         ("--one 87s --one-devices 8 --many 112s --devices 8 --cores 368", "Trace a step"),
@@ -233,13 +234,11 @@ def test_numbers_are_read_as_they_are_posted(text, clock, value):
     assert (posted.clock, posted.value) == (clock, pytest.approx(value))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "fast", "120", "0 ms", "3 apples/pear/s", "-5ms", "1e99 s", "12,5 img/s", "0,125 s"),
-        *("9 ", "1:45:49", "1 h 45 min", "40 % MFU", "2 GPU-hours"),
-    ],
-)
+UNREADABLE = ["", "fast", "120", "0 ms", "3 apples/pear/s", "-5ms", "1e99 s", "12,5 img/s"]
+UNREADABLE += ["0,125 s", "9 ", "1:45:49", "1 h 45 min", "40 % MFU", "2 GPU-hours"]
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
 def test_a_number_that_cannot_be_read_is_refused(text):
     assert "--one" in user_error(read_number, "--one", text, 4)
 
@@ -251,8 +250,6 @@ def test_a_number_that_cannot_be_read_is_refused(text):
         ("--one 1s --many 2s", "--devices"),
         ("mine.csv --one 1s --many 2s --devices 2", "file"),
         ("mine.csv --devices 2", "file"),
-        ("mine.csv --one-devices 2", "file"),
-        ("mine.csv --at 2=1s", "file"),
         ("data/templates/measurements.csv", "curves"),
         ("--one 1s --many '2 images/s' --devices 4", "quantity"),
         ("--one 1s --many 2s --devices 4 --at 9=2s", "--at"),
@@ -299,10 +296,10 @@ def test_the_implied_rate_is_bytes_over_extra_time():
 
 def test_of_several_runs_on_the_same_devices_the_median_counts(tmp_path):
     paths = make.write(make.launches(nodes=(1, 2), strategy=("mpi",)), tmp_path)
-    rates = build_tables(paths)["cells"].groupby("nodes")["examples_per_s"].median()
+    median = build_tables(paths)["cells"].groupby("nodes")["examples_per_s"].median()
     for order in (paths, paths[::-1]):
         found = ask(" ".join(map(str, order)))
-        assert found["efficiency"] == pytest.approx(rates[2] / rates[1] / 2)
+        assert found["efficiency"] == pytest.approx(median[2] / median[1] / 2)
 
 
 def test_input_for_which_a_worker_waits_most_of_a_step_is_the_cause(tmp_path):

@@ -14,10 +14,9 @@ from nodewise.predict.fit import Prior, fit, interval_of
 from nodewise.predict.laws.collectives import RingAllReduce, Star
 from nodewise.predict.points import Points
 
-TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
-    "compute_fixed_s": 0.005, "compute_per_example_s": 2e-4,
-    "latency_s": 3e-4, "seconds_per_byte": 1 / 58e6, "turns_share": 1.0,
-}  # fmt: skip
+TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0)
+TRUTH |= {"compute_fixed_s": 0.005, "compute_per_example_s": 2e-4}
+TRUTH |= {"latency_s": 3e-4, "seconds_per_byte": 1 / 58e6, "turns_share": 1.0}
 PAYLOAD = 5e6
 
 

@@ -166,7 +166,6 @@ KERAS, HOROVOD = "tests/results/files/keras.txt", "tests/results/files/horovod.t
     ("arguments", "said"),
     [
         ((*LINK, "--step-time", "0", "--batch", "64"), "--step-time 0.0: must be a number above 0"),
-        ((*LINK, "--step-time", "nan", "--batch", "64"), "--step-time nan: must be a number above"),
         ((*LINK, "--step-time", "0.1"), "--step-time needs --batch"),
         ((*LINK, *STEP, "--throughput", "3"), "give one of --step-time, --throughput"),
         (LINK, "give one of --step-time, --throughput"),
@@ -194,7 +193,6 @@ KERAS, HOROVOD = "tests/results/files/keras.txt", "tests/results/files/horovod.t
         ((*LINK, "--model", "cnn", "--given-devices", "2"), "no effect beside --model"),
         ((*LINK, *STEP, *SIZE, "--precision", "amp"), "no effect beside --payload"),
         ((*LINK, *STEP, *SIZE, "--deadline", "1h"), "--deadline: needs --examples"),
-        ((*LINK, *STEP, *SIZE, "--budget", "3"), "--budget: needs --examples"),
         ((*LINK, *STEP, *SIZE, "--converges-like", "resnet", "--examples", "9"), "--examples: has"),
     ],
 )
@@ -203,12 +201,10 @@ def test_a_question_that_means_nothing_is_one_line(arguments, said):
 
 
 def test_a_table_of_cases_is_answered_row_by_row(tmp_path):
-    row = {
-        "case": "a", "model": "ResNet-50", "parameters": 25.6e6, "precision": "fp16/amp",
-        "batch_per_device": 64, "device": "V100", "devices_per_node": 8, "within_kind": "nvlink2",
-        "between_gbit": 100, "transport": "rdma", "exchange": "nccl", "baseline_devices": 1,
-        "throughput_samples_per_s": 700, "n_devices": 16, "value": "mine",
-    }  # fmt: skip
+    row = {"case": "a", "model": "ResNet-50", "parameters": 25.6e6, "precision": "fp16/amp"}
+    row |= {"device": "V100", "devices_per_node": 8, "within_kind": "nvlink2", "exchange": "nccl"}
+    row |= {"between_gbit": 100, "transport": "rdma", "batch_per_device": 64, "n_devices": 16}
+    row |= {"baseline_devices": 1, "throughput_samples_per_s": 700, "value": "mine"}
     wrong = {"parameters": "many", "transport": "pigeon", "exchange": "foo", "n_devices": 1.5}
     rows = [row, row | {"transport": ""}, row | {"within_kind": "x" * 300}]
     rows += [row | {name: text} for name, text in wrong.items()]

@@ -24,23 +24,14 @@ def none(law):
 # --- one law after the other ---
 
 
-def ring_messages(nodes, payload):
-    return [payload / nodes] * 2 * (nodes - 1)
-
-
-def tree_messages(nodes, payload):
-    halves = [payload / 2**k for k in range(1, nodes.bit_length())]
-    return halves + halves[::-1]
-
-
-def star_messages(nodes, payload):
-    return [payload] * 2 * (nodes - 1)
-
-
 @pytest.mark.parametrize("nodes", [1, 2, 4, 8, 32])
 @pytest.mark.parametrize(
     ("law", "messages"),
-    [(RingAllReduce(), ring_messages), (Tree(), tree_messages), (Star(), star_messages)],
+    [
+        (RingAllReduce(), lambda nodes, payload: [payload / nodes] * 2 * (nodes - 1)),
+        (Tree(), lambda nodes, payload: 2 * [payload / 2**k for k in range(1, nodes.bit_length())]),
+        (Star(), lambda nodes, payload: [payload] * 2 * (nodes - 1)),
+    ],
 )
 def test_an_all_reduce_takes_the_messages_of_its_algorithm(law, messages, nodes):
     """Count the messages in sequence and their bytes, with exact fractions."""

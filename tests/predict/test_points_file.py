@@ -1,9 +1,9 @@
 """`nodewise fit` with published curves and `nodewise predict --at` with many points at once."""
 
-import csv
 import json
 import re
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,11 +14,6 @@ from nodewise.predict.question_files import predict_points
 from nodewise.results.curve_units import parse_unit
 from nodewise.results.curves import MOST_NODES
 from nodewise.results.importers import import_curves
-
-COLUMNS = (
-    *("curve", "source_url", "algorithm", "scaling", "devices_per_node", "n_devices", "n_nodes"),
-    *("batch_per_device", "global_batch", "quantity", "value", "unit", "note"),
-)
 
 
 def step_s(n: int, batch: float) -> float:
@@ -53,11 +48,8 @@ def curves():
     return {name: ([made(name, n) for n in (1, 2, 4, 8)], made(name, 16)) for name in kinds}
 
 
-def write(path, rows, columns=COLUMNS):
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(rows)
+def write(path, rows):
+    pd.DataFrame(rows).to_csv(path, index=False)
 
 
 def curves_of(path, rows):

@@ -19,28 +19,14 @@ MINIMUM, CRITICAL = 400.0, 96.0
 EXAMPLES = 6_400
 
 
-def accuracy_after(steps, global_batch):
-    """Return an accuracy that is 0.9 after S_min·(1 + B_c/G) steps at any global batch G."""
-    return 0.9 * (steps / (MINIMUM * (1 + CRITICAL / global_batch))) ** 0.5
-
-
 def run(name, batch, nodes=1):
-    steps = EXAMPLES // (batch * nodes)
-    number = np.arange(12)
-    middle = (number + 0.5) * steps
-    return pd.DataFrame(
-        {
-            "cell_id": name,
-            "batch_per_worker": batch,
-            "nodes": nodes,
-            "epoch": number + 1,
-            "steps": steps,
-            "accuracy": accuracy_after(middle, batch * nodes).clip(max=1.0),
-            "model": "mlp",
-            "dataset": "garments",
-            "data_origin": "official",
-        }
-    )
+    """Return epochs whose accuracy is 0.9 after S_min·(1 + B_c/G) steps at a global batch G."""
+    steps, number = EXAMPLES // (batch * nodes), np.arange(12)
+    needed = MINIMUM * (1 + CRITICAL / (batch * nodes))
+    accuracy = 0.9 * ((number + 0.5) * steps / needed) ** 0.5
+    about = {"cell_id": name, "batch_per_worker": batch, "nodes": nodes, "steps": steps}
+    about |= {"model": "mlp", "dataset": "garments", "data_origin": "official"}
+    return pd.DataFrame({"epoch": number + 1, "accuracy": accuracy.clip(max=1.0)}).assign(**about)
 
 
 # --- from runs ---
@@ -68,14 +54,9 @@ def test_a_run_that_was_not_seen_to_reach_the_target_does_not_count(accuracy, ta
 
 
 def test_only_synchronous_runs_of_whole_epochs_on_the_same_data_are_compared():
-    cells = pd.DataFrame(
-        {
-            "cell_id": ["a", "b", "c", "d", "e", "f"],
-            "exchange": ["none", "ring", "server", "averaging", "star", "none"],
-            "status": "ok",
-            "whole_epochs": [True, True, True, True, False, True],
-        }
-    )
+    exchanges = ["none", "ring", "server", "averaging", "star", "none"]
+    cells = pd.DataFrame({"cell_id": [*"abcdef"], "exchange": exchanges, "status": "ok"})
+    cells["whole_epochs"] = cells["exchange"] != "star"
     batches = zip("abcdef", (32, 128, 8, 16, 64, 512), strict=True)
     runs = [run(name, batch) for name, batch in batches]
     runs[-1] = runs[-1].assign(data_origin="generated")

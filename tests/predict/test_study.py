@@ -40,6 +40,11 @@ TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
 RING = RingAllReduce()
 PAYLOAD = 5_000_000
 MWMS = "multi_worker_mirrored"
+LAUNCH = {"study": "ntua", "experiment": "steps", "model": "fashion_cnn", "strategy": MWMS}
+LAUNCH |= {"dataset": "fashion_mnist", "data_origin": "official", "machine": "a processor"}
+LAUNCH |= {"cluster": "local", "cpu_share": 1.0, "rate_mbit": np.nan, "latency_ms": 0.0}
+LAUNCH |= {"kind": "measured", "status": "ok", "whole_epochs": False, "pipeline": "sharded"}
+LAUNCH |= {"exchange": "ring", "options": "{}"}
 NO_CURVES, NO_CELLS, NO_PUBLISHED = typed((), CURVES), typed((), CELLS), typed((), PUBLISHED)
 
 
@@ -60,34 +65,20 @@ def launches(
     rng = np.random.default_rng(seed)
     rows = []
     for batch, n, repeat in itertools.product(batches, nodes, range(repeats)):
-        about = {
-            "study": "ntua", "experiment": "steps", "model": "fashion_cnn",
-            "dataset": "fashion_mnist", "strategy": MWMS, "cluster": "local",
-            "kind": "measured", "data_origin": "official", "machine": "a processor",
-            "whole_epochs": False, "pipeline": "sharded", "status": "ok",
-            "cpu_share": 1.0, "rate_mbit": np.nan, "latency_ms": 0.0,
-        } | names  # fmt: skip
         seconds = law.evaluate(truth, n, batch, payload) * np.exp(noise * rng.standard_normal())
-        rows.append(
-            about
-            | {"batch_per_worker": batch, "nodes": n, "repeat": repeat, "global_batch": batch * n}
-            | {
-                "step_time_s": float(seconds), "steps_per_epoch": 60_000 // (batch * n),
-                "payload_bytes": payload, "oversubscribed": n > cores, "exchange": "ring",
-                "options": "{}", "nodes_per_machine": per_machine,
-                "cell_id": f"{about['strategy']}/{batch}/{n}/{repeat}",
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows)
+        at = {"batch_per_worker": batch, "nodes": n, "repeat": repeat, "global_batch": batch * n}
+        at |= {"step_time_s": float(seconds), "steps_per_epoch": 60_000 // (batch * n)}
+        row = LAUNCH | at | names
+        name = f"{row['strategy']}/{batch}/{n}/{repeat}"
+        rows.append(row | {"oversubscribed": n > cores, "cell_id": name})
+    return pd.DataFrame(rows).assign(payload_bytes=payload, nodes_per_machine=per_machine)
 
 
 def tables(*parts):
     """Return the tables `curves` and `cells` of launches, with their usual columns and types."""
     rows = pd.concat(parts)
-    alike = (
-        *("steps_per_epoch", "cell_id", "payload_bytes", "exchange", "options", "machine"),
-        *("pipeline", "nodes_per_machine", "cpu_share", "rate_mbit", "latency_ms"),
-    )
+    alike = ["steps_per_epoch", "cell_id", "payload_bytes", "exchange", "options", "machine"]
+    alike += ["pipeline", "nodes_per_machine", "cpu_share", "rate_mbit", "latency_ms"]
     points = rows.groupby(CURVE_KEY, as_index=False).agg(
         repeats=("repeat", "size"),
         cells=("repeat", "size"),

@@ -1,7 +1,5 @@
 """Findings, choosing a strategy and claims: every answer follows from the tables."""
 
-import re
-
 import pandas as pd
 import pytest
 
@@ -9,13 +7,7 @@ import make_records as make
 from nodewise.report.context import read_context
 from nodewise.report.pages.findings import _energy
 from nodewise.results import comparisons
-from rendering import CONFIG, Texts, render
-
-
-def leads(page):
-    """Return the answers of a page, as plain text."""
-    found = re.findall(r'<p class="nw-lead"[^>]*>(.*?)</p>', page.read_text(), flags=re.DOTALL)
-    return [" ".join(Texts(answer).plain.split()) for answer in found]
+from rendering import CONFIG, Texts, leads, render
 
 
 @pytest.fixture(scope="module")

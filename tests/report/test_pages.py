@@ -116,19 +116,6 @@ def test_experiments_that_are_no_results_have_no_page_but_keep_their_records(stu
     assert set(context.records) == set(cells["cell_id"])
 
 
-@pytest.mark.slow
-def test_the_record_of_a_cell_that_is_gone_is_removed(tmp_path):
-    records = [make.record(make.cell(batch=batch)) for batch in (32, 64)]
-    make.write_study(tmp_path, records)
-    render(tmp_path)
-    page = tmp_path / "docs" / "records" / f"{records[1].cell.id}.json"
-    assert page.is_file()
-    (tmp_path / "records" / f"{records[1].cell.id}.json").unlink()
-    make.write_study(tmp_path, records[:1])
-    render(tmp_path)
-    assert not page.exists()
-
-
 def test_a_failed_cell_shows_its_reason_on_three_pages(study):
     curve = "curves/fashion-cnn/multi-worker-mirrored.md"
     for page in ("results/fashion-mnist/fashion-cnn.md", "records.md", curve):

@@ -14,7 +14,7 @@ from nodewise.report.page import strategy_page
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.strategies import read_diagrams
 from nodewise.strategies import STRATEGIES
-from rendering import CONFIG, Texts
+from rendering import CONFIG, Texts, leads
 
 WORDS = "nw-way__words"  # the class of sentences
 SVG = "{http://www.w3.org/2000/svg}"
@@ -26,7 +26,7 @@ PICTURES = [
 
 
 def page(docs, strategy):
-    return (docs / strategy_page(strategy).replace(".html", ".md")).read_text()
+    return (docs / strategy_page(strategy)).with_suffix(".md").read_text()
 
 
 def section(text, title):
@@ -108,8 +108,8 @@ def test_strategies_are_compared_by_speed_and_by_the_bytes_of_an_example(docs):
     shown = list(map(float, re.findall(r'<data[^>]* value="([^"]+)"', ring)))
     assert shown[0] == pytest.approx(best, rel=1e-4)
     assert 2 * 7 / 8 * 100e6 in shown
-    (lead,) = re.findall(r'nw-lead"[^>]*>(.*?)</p>', page(docs, "multi_worker_mirrored"), re.DOTALL)
-    assert f"{best:#.2g} times" in Texts(lead).plain
+    (lead,) = leads((docs / strategy_page("multi_worker_mirrored")).with_suffix(".md"))
+    assert f"{best:#.2g} times" in lead
 
 
 def test_a_strategy_was_faster_somewhere_only_if_its_interval_says_so(docs):

@@ -59,11 +59,7 @@ def refusal(tmp_path):
         ("horovod.txt", ("--batch", 128), "batch is 32 in the log, but --batch 128"),
         ("horovod.txt", ("--global-batch", 64), "32 on each of 4 devices"),
         ("../../../data/templates/measurements.csv", ("--curve", "mine"), "has 2 curves"),
-        (
-            "horovod.txt",
-            ("--pattern", "(?P<step_s>1)", "--format", "csv"),
-            "--pattern and --format",
-        ),
+        ("horovod.txt", ("--pattern", "(?P<step_s>1)", "--format", "csv"), "--pattern and --form"),
         ("scaling_curves.csv", (), "nodewise fit"),
         ("keras.txt", ("--name", "*a*b**c*d"), "at most 3 stars"),
     ],

@@ -201,10 +201,7 @@ MANY_ROWS = [f"{name},1,{batch},1,x,1" for name in "ab" for batch in range(1, 30
         ("curve,nodes\n".encode("utf-16"), "has no rows below its header"),
         (b"caf\xe9,1\n", "is not UTF-8 text (byte 4)"),
         (csv_of("a,1,64,0.5").encode() + b"x" * 200_000, "row 3: is not CSV"),
-        (
-            "My runs,,,\n" + csv_of("a,1,64,0.5"),
-            "row 2: has 4 values for 1 columns; is row 1 a title",
-        ),
+        ("My runs,,,\n" + csv_of("a,1,64,0.5"), "row 2: has 4 values for 1 columns; is row 1 a ti"),
         (b"x" * 20_000_001, "is too large, at most 20,000,000 bytes are allowed"),
         (MANY_COLUMNS, "has 100,004 columns"),
         (csv_of(*MANY_ROWS, header=f"{HEADER},cluster,payload_bytes"), "is too large to fit"),

@@ -9,15 +9,11 @@ from mistakes import user_error
 from nodewise.results.importers import read_rows
 from nodewise.results.importers.scalars import checksum, training_rates
 
-LIGHTNING = (
-    *("train/batches_per_sec", "train/device/batches_per_sec"),
-    *("train/device/samples_per_sec", "train/samples_per_sec"),
-)
+LIGHTNING = ("train/batches_per_sec", "train/device/batches_per_sec")
+LIGHTNING += ("train/device/samples_per_sec", "train/samples_per_sec")
 VALIDATION = ("validate/device/batches_per_sec", "validate/samples_per_sec")
-HUGGING_FACE = (
-    *("eval/samples_per_second", "eval/steps_per_second"),
-    *("train/train_samples_per_second", "train/train_steps_per_second"),
-)
+HUGGING_FACE = ("eval/samples_per_second", "eval/steps_per_second")
+HUGGING_FACE += ("train/train_samples_per_second", "train/train_steps_per_second")
 KERAS = ("epoch_loss", "epoch_steps_per_second")
 
 

@@ -3,9 +3,12 @@
 import pandas as pd
 import pytest
 
+from nodewise.data.registry import Entry, find
+from nodewise.models.facts import facts
 from nodewise.results import published
 from nodewise.results.published import points, read, runs
 from nodewise.results.studies import FOLDER, names
+from nodewise.study.estimate import DATASETS
 
 
 def test_tables_have_all_rows_and_only_positive_numbers():
@@ -16,6 +19,16 @@ def test_tables_have_all_rows_and_only_positive_numbers():
     for name in rows:
         assert not (read(name).select_dtypes("number") <= 0).any(axis=None)
         assert not read(name).duplicated().any()
+
+
+def test_models_and_datasets_are_of_the_printed_sizes():
+    for row in read("ntua/models").to_dict("records"):
+        model, data = facts(row["model"]), find(DATASETS, row["dataset"], Entry)
+        assert (model.trainable, model.total) == (row["trainable_weights"], row["total_weights"])
+        assert data.train_examples == row["training_examples"]
+    # the models of the other studies: of Keras' examples, and a layer of 128 units
+    assert facts("mnist_cnn").trainable == 1_199_882
+    assert facts("fashion_mlp").trainable == 785 * 128 + 129 * 10
 
 
 def test_every_training_of_table_2_is_at_a_batch_of_table_1():
@@ -50,4 +63,4 @@ def test_ntua_is_the_published_table_with_whole_steps_per_epoch():
     assert (row["steps"], row["step_time_s"]) == (35, pytest.approx(216 / 35))
     # 90 % of 2,000 reviews in steps of 2 × 32 give 28 whole steps per epoch, for 3 epochs.
     assert table.loc[("bert_base", 32, 2), "steps"] == 84
-    assert table.loc[("fashion_cnn", 32, 1), "payload_bytes"] == 4 * 1_256_150
+    assert table.loc[("fashion_cnn", 32, 1), "payload_bytes"] == 4 * facts("fashion_cnn").trainable

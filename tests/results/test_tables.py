@@ -124,7 +124,8 @@ def test_a_failed_cell_keeps_its_axes_and_its_reason_and_has_no_number(tmp_path)
     assert (row["cell_id"], row["nodes"], row["global_batch"]) == (cell.id, 3, 384)
     assert (row["status"], row["reason"]) == ("failed", "worker 2 did not finish")
     assert row["oversubscribed"]
-    assert pd.isna(row["step_time_s"]) and pd.isna(row["steps"]) and pd.isna(row["test_accuracy"])
+    assert row[["step_time_s", "steps", "test_accuracy", "energy_j"]].isna().all()
+    assert row["energy_kind"] == ""
 
 
 def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):

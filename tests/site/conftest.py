@@ -23,10 +23,8 @@ from nodewise.results.table_files import write_tables
 from rendering import render
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 LARGEST = 12  # pages of the published site that the browser tests open
 
 

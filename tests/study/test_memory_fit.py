@@ -1,7 +1,5 @@
 """A batch that does not fit the memory of its nodes is reported before anything starts."""
 
-from contextlib import nullcontext
-
 import pytest
 
 import make_architectures as make_models
@@ -47,9 +45,11 @@ def test_workers_on_one_machine_share_its_memory_and_tensorflow(large):
     assert memory_fit.misfit(cell, 2 * GB, 1) is None  # a worker of its own host
 
 
-def test_the_memory_of_training_is_measured_with_a_progress_bar(monkeypatch):
-    shown = []
-    monkeypatch.setattr(step_memory, "progress", lambda label, total: nullcontext(shown.append))
-    monkeypatch.setattr(step_memory, "run_fresh", lambda *given: SIZES | {"peak_bytes": GB})
-    assert step_memory.measure_memory(make.cell(), None).fixed_bytes == GB
-    assert shown == [1, 2, 3, 4, 5]
+def test_the_memory_of_training_is_a_line_through_peaks_until_one_is_far_above_noise(monkeypatch):
+    def train(job, cell, manifest):
+        return SIZES | {"peak_bytes": GB + 3_000_000 * cell.batch}
+
+    monkeypatch.setattr(step_memory, "run_fresh", train)
+    found = step_memory.measure_memory(make.cell(), None)
+    assert (found.fixed_bytes, found.bytes_per_example) == pytest.approx((GB, 3_000_000))
+    assert [*found.measured] == [4, 16, 64, 256]  # 768 MB above the least

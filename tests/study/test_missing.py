@@ -3,12 +3,11 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
+import commands
 import make_records as make
 import projects
 from mistakes import user_error
-from nodewise.cli import app
 from nodewise.core.files import write_text
 from nodewise.models.facts import own_description, own_models, refuse_own
 from nodewise.strategies import STRATEGIES
@@ -54,15 +53,15 @@ def test_a_model_that_could_not_be_described_is_named_until_it_is_forgotten(meas
 
 
 def test_gaps_are_told_by_reason_and_stay_until_they_are_forgotten(measured):
-    told = CliRunner().invoke(app, ["missing", "--config", "small.yaml"]).stdout
+    arguments = ("missing", "--config", "small.yaml")
+    told = commands.run(*arguments).stdout
     assert "2 cells, such as results/small/records/steps" in told
     assert "refused: no room" in told
     assert "nodewise missing --config small.yaml --forget" in told
     assert len(list(measured.rglob("*.json"))) == 3
-    CliRunner().invoke(app, ["missing", "--config", "small.yaml", "--forget"])
+    commands.run(*arguments, "--forget")
     assert len(list(measured.rglob("*.json"))) == 1
-    told = CliRunner().invoke(app, ["missing", "--config", "small.yaml"]).stdout
-    assert "1 of 3 cells have a result" in told
+    assert "1 of 3 cells have a result" in commands.run(*arguments).stdout
 
 
 def test_a_build_of_horovod_that_was_in_vain_is_a_gap_of_studies_that_train_with_it(measured):

@@ -10,7 +10,7 @@ import make_records as make
 import projects
 from nodewise.core.schema import json_text
 from nodewise.models.facts import facts, own_description
-from nodewise.models.registry import cell_code
+from nodewise.models.registry import cell_code, registry
 from nodewise.study import plan
 from nodewise.study.config import Config, check_files_exist, read_config
 from nodewise.study.estimate import REFERENCE_S, Machine
@@ -84,6 +84,10 @@ def test_every_study_of_the_project_is_sound_and_can_be_planned(path):
     # models of the project, not of a user
     described = [one for one in planned if not one.cell.build]
     assert all(one.estimate is not None and one.estimate.cell_s > 0 for one in described)
+
+
+def test_the_full_study_has_every_model():
+    assert {cell.model for cell in read_config(Path("config/full.yaml")).cells()} == {*registry()}
 
 
 def test_the_paper_study_is_the_published_grid():

@@ -27,7 +27,7 @@ from nodewise.study.experiment import Experiment, OwnModel, StrategyAxes
 CONFIG, PAGES = Path("config/README.md"), Path("site/pages")
 DOCUMENTS = [CONFIG, *map(Path, ("README.md", "bench/README.md", "data/records/README.md"))]
 DOCUMENTS += [PAGES / f"{name}.md" for name in ("run", "add", "add-to-site", "clusters", "gpus")]
-DOCUMENTS += [PAGES / "import-logs.md"]
+DOCUMENTS += [PAGES / f"{name}.md" for name in ("import-logs", "own", "own-model")]
 PROGRAMS = {".venv/bin/snakemake": "snakemake", ".venv/bin/nodewise": "nodewise"}
 FOLDERS = {path.name for path in Path().iterdir() if path.is_dir()} - {"build", "results"}
 
@@ -45,7 +45,7 @@ def code(text: str) -> list[str]:
 
 def commands(text: str) -> list[list[str]]:
     """Return the commands of all shell blocks, split into words, without environment variables."""
-    lines = "\n".join(blocks(text, "sh")).replace("\\\n", " ").splitlines()
+    lines = "\n".join(blocks(text, "sh", "bash")).replace("\\\n", " ").splitlines()
     split = [shlex.split(line, comments=True) for line in lines]
     bare = [[word for word in words if not re.match(r"[A-Z_]+=", word)] for words in split]
     return [[PROGRAMS.get(words[0], words[0]), *words[1:]] for words in bare if words]
@@ -208,7 +208,8 @@ def test_the_clusters_of_the_guide_can_measure_the_study_that_it_names(tmp_path)
     assert len(given) == 2
     for block in given:
         (tmp_path / "study.yaml").write_text(yaml.safe_dump(smoke | yaml.safe_load(block)))
-        assert read_config(tmp_path / "study.yaml").calibrated_cluster() is not None
+        named = yaml.safe_load(block)["cluster"]["name"]
+        assert read_config(tmp_path / "study.yaml").calibrated_cluster()[0].label == named
 
 
 def test_the_study_of_the_guide_to_gpus_is_valid(tmp_path):

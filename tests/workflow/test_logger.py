@@ -126,27 +126,27 @@ def test_a_dry_run_is_a_line_for_each_step_however_many_files_it_names(capsys, c
     assert cell.endswith(": missing output files")
 
 
+def error_of_snakemake(folder, *arguments):
+    """Run Snakemake on one rule; return the line that says why it failed."""
+    (folder / "Snakefile").write_text("rule all:\n    output: 'out'\n    shell: 'touch out'\n")
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--logger", "nodewise"]
+    command += arguments
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    return next(line for line in done.stderr.splitlines() if "[Errno" in line)
+
+
 def test_a_folder_in_which_snakemake_cannot_write_is_one_line_with_the_file(tmp_path):
-    (tmp_path / "Snakefile").write_text("rule all:\n    output: 'out'\n    shell: 'touch out'\n")
     (tmp_path / ".snakemake").mkdir()
     (tmp_path / ".snakemake/locks").write_text("a file where a folder belongs")
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--logger", "nodewise"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    line = next(line for line in done.stderr.splitlines() if "[Errno" in line)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
+    line = error_of_snakemake(tmp_path)
     assert line.startswith("[Errno ") and ".snakemake/locks" in line and plugin.DISK in line
 
 
-@pytest.mark.parametrize("option", [["--configfile", "study.yaml"], ["--configfile=lost/a.json"]])
-def test_a_target_that_is_read_as_a_configuration_is_one_line_that_says_so(tmp_path, option):
-    (tmp_path / "Snakefile").write_text("rule all:\n    shell: 'true'\n")
+@pytest.mark.parametrize("files", ["study.yaml lost/a.json", "lost/a.json"])
+def test_a_target_that_is_read_as_a_configuration_is_one_line_that_says_so(tmp_path, files):
     (tmp_path / "study.yaml").write_text("name: study")
-    target = ["lost/a.json"] if len(option) > 1 else []
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--logger", "nodewise"]
-    command += [*option, *target]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    line = next(line for line in done.stderr.splitlines() if "[Errno" in line)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
+    line = error_of_snakemake(tmp_path, "--configfile", *files.split())
     assert "'lost/a.json'" in line and plugin.NO_CONFIG in line and plugin.DISK not in line
 
 

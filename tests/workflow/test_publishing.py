@@ -10,9 +10,11 @@ import yaml
 import nodewise
 from nodewise.core.files import file_sha256
 from nodewise.core.schema import read_json
+from nodewise.models.facts import read_own
 from nodewise.report import evidence
 from nodewise.report.claims import compare
 from nodewise.results import comparisons, published, queries, studies
+from nodewise.results.calibration import read_calibration
 from nodewise.results.columns import FIT_COLUMNS
 from nodewise.results.manifest import MANIFEST, Manifest
 from nodewise.results.record import read_record
@@ -35,7 +37,8 @@ def tables():
     return build_tables(files, published.points(), published_runs=published.runs())
 
 
-def test_few_published_points_carry_a_caution(tables):
+def test_few_published_points_carry_a_caution_and_none_failed(tables):
+    assert set(tables["cells"]["status"]) == {"ok"}
     assert (tables["curves"]["flags"] != "").mean() < MOST_CAUTIONS
 
 
@@ -71,6 +74,8 @@ def test_the_committed_records_are_small():
 @pytest.mark.parametrize("path", sorted(RECORDS.rglob(MANIFEST)), ids=str)
 def test_a_manifest_says_what_its_records_and_its_calibration_say(path):
     manifest = read_json(Manifest, path)
+    assert read_calibration(path.with_name("calibration.json")).status == "ok"
+    assert all(read_own(one) for one in path.parent.glob("models/*.json"))
     records = [read_record(one) for one in path.parent.rglob("repeat~*.json")]
     assert {manifest.machine} == {one.provenance.cpu for one in records}
     assert manifest.commits == sorted({str(one.provenance.commit) for one in records})
