@@ -24,6 +24,7 @@ LOGS = {
     "trainer_console": ("trainer_console.txt", None, 8, 16, 0.4),
     "trainer_state": ("trainer_state.json", None, None, 128 / 8, 0.4),
     "mlperf_log": ("mlperf.txt", "ssd", None, 1024 / 8, 50.5 * 1024 / 117266),
+    "mlperf_0_5": ("mlperf_0_5.txt", "ssd", None, None, 4709.7066 * 8 * 16),
     "step_times": ("step_times.json", "my_cnn", 4, 32, 0.031),
 }
 EXAMPLES = {FILES / said[0]: name for name, said in LOGS.items()}

@@ -106,7 +106,7 @@ class LogFormat:
 
     def rows_of(self, text: str, path: Path) -> pd.DataFrame:
         """Return one row per result in the text of a log; see `read`."""
-        problems = [(line, why) for sign, why in self.refused.items() for line in _find(sign, text)]
+        problems: list[tuple[re.Match[str], str]] = []
         found = (_find(pattern, text) for pattern in self.results)
         results = next(filter(None, found), [])
         first_end = results[0].end() if results and not self.scattered else len(text)
@@ -115,6 +115,7 @@ class LogFormat:
             said = lines[0].groups()
             again = [line for line in lines if line.start() > first_end or line.groups() != said]
             problems += [(line, "another run begins; give each its own file") for line in again]
+        problems += ((line, why) for sign, why in self.refused.items() for line in _find(sign, text))
         for line, why in problems:
             number = text.count("\n", 0, line.start()) + 1
             raise UserError(f"{path}: line {number}: {why}")
@@ -150,12 +151,12 @@ def _before(found: re.Match[str]) -> str:
 
 
 def _uncaptured(found: re.Match[str]) -> str:
-    """Return what a pattern matched, without the values that it captured."""
+    """Return what a pattern matched, without captured values, and decimals as each rank has."""
     text = found[0]
     for low, high in sorted({found.span(name) for name in found.groupdict()}, reverse=True):
         if low >= 0:
             text = text[: low - found.start()] + text[high - found.start() :]
-    return text
+    return re.sub(r"\d+\.\d+", "", text)
 
 
 def _columns(path: Path, matches: Sequence[re.Match[str]]) -> dict[str, Any]:

@@ -112,9 +112,8 @@ def _row(texts: Mapping[str, str], place: str) -> dict[str, Any]:
     name = re.sub(r"\W+", "_", name.strip())
     law = re.sub(r"_?all_?reduce$", "", name)  # `ring` for `Ring all-reduce` or `ring_allreduce`
     row: dict[str, Any] = {name: text for name, text in texts.items() if name in _AS_WRITTEN}
-    row["collective"] = law + bracket + settings
+    row |= {"collective": law + bracket + settings, "location": place}
     row["publisher"] = publisher_of(texts.get("source_url", ""))
-    row["location"] = place
     if not set(_VALUE) & set(texts):
         return row
     quantity, unit = texts.get("quantity", ""), texts.get("unit", "")
