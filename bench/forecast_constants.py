@@ -182,7 +182,8 @@ def _weights(draws: Draws, case: Case) -> np.ndarray:
 def _involved(case: Case, draws: Draws) -> Iterator[str]:
     """Yield the constants on which the points of a case depend.
 
-    Those that depend on the kind of a link are left out where it is unknown.
+    Those that depend on the kind of a link are left out where it is unknown, and what TCP achieves
+    where RDMA is used, whose least it is.
     """
     most = max(n for n, _ in (case.given, *case.others))
     inside, many = (
@@ -192,7 +193,8 @@ def _involved(case: Case, draws: Draws) -> Iterator[str]:
     levels = (case.cluster.within, WITHIN), (case.cluster.between, ("contention_between",))
     unknown = [(link, contention) for link, contention in levels if link and len(link) > 1]
     of_unknown = {name for link, contention in unknown for name in (*link, *contention)}
-    for name in draws.constants.keys() - of_unknown:
+    of_others = {"tcp"} - (case.cluster.between or {}).keys()
+    for name in draws.constants.keys() - of_unknown - of_others:
         within = name in (*WITHIN, "devices_differ", "latency_within")
         across = name in ("nodes_differ", "contention_between", "latency_between", *BETWEEN)
         if name in PRIORS and (inside or not within) and (many or not across):

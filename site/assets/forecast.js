@@ -10,10 +10,13 @@
   /** Return what two of `count` partners achieve over a link, in bytes per second. */
   function rateOf({ clusters, tcp_share, switched }, level, link, count) {
     const ways = Object.entries(link).map(([family, nominal]) => {
-      const [unit, limit] = family === "tcp" ? [1e9, tcp_share * nominal] : [nominal, nominal];
+      const tcp = [Math.exp(clusters.tcp) * 1e9, tcp_share * nominal];
+      const other = [Math.exp(clusters[family]) * nominal, nominal];
+      if (family === "rdma") other[0] = Math.max(other[0], Math.min(...tcp));
+      const [achieved, limit] = family === "tcp" ? tcp : other;
       const contended = clusters[`contention_${family === "no_p2p" ? family : level}`];
       const power = family === "nvlink" && nominal >= switched ? 0 : contended;
-      return [(Math.exp(clusters[family]) * unit) / (count / 2) ** power, limit];
+      return [achieved / (count / 2) ** power, limit];
     });
     return Math.min(...[0, 1].map((at) => mean(ways.map((way) => way[at]))));
   }

@@ -128,7 +128,7 @@ EMBEDDING, SPARSE = "--parameters 110e6 --embedding", [c.BYTES, c.SPARSE]
         # Without the link, a slow exchange may be that link or another.
         (rates(608, 152) + f"{TWO_NODES} {RESNET}", "link", [c.LINK, c.BYTES]),
         # A run without exchange is not asked for where it lacks both causes.
-        (rates(36, 105, "min/run") + f"{TWO_NODES} --between 25gbit {EMBEDDING}", "third", SPARSE),
+        (rates(36, 105, "min/run") + f"{TWO_NODES} --between 25gbit-tcp {EMBEDDING}", "third", SPARSE),
     ],
 )
 def test_numbers_that_do_not_decide_name_the_measurement_that_would(options, measure, causes):

@@ -15,7 +15,7 @@ host's memory), and h is the share of the shorter of computing and sending that 
 other. At x times the batch of a device, computing takes c·(f + (1 − f)·x): a share f is fixed,
 such as updating the weights, and takes at most a tenth of a second. W and E are at most B and R.
 What TCP achieves is the hosts' and does not grow with the nominal rate: there, e·R is a rate T
-instead, and E at most the payload's share of R.
+instead, and E at most the payload's share of R. RDMA achieves at least what TCP would.
 
 No cluster has exactly the constants of another. So each constant is a distribution over clusters,
 learned from published measurements (`cluster_constants.yaml`, `bench/forecast_constants.py`). The
@@ -144,13 +144,19 @@ class Draws:
         Rates are in bytes per second, infinite without a link. The shape is (3, 1 + draws).
         """
         ways: list[Any] = []
+        tcp = 1e9 * np.exp(self._draw("tcp"))
         for family, nominal in (link or {}).items():
-            unit, share = (1e9, self._known["tcp_share"]) if family == "tcp" else (nominal, 1.0)
-            achieved = np.exp(self._draw(family)) * unit
+            tcp_limit = self._known["tcp_share"] * nominal
+            if family == "tcp":
+                achieved, limit = tcp, tcp_limit
+            else:
+                achieved, limit = np.exp(self._draw(family)) * nominal, nominal
+            if family == "rdma":
+                achieved = np.maximum(achieved, np.minimum(tcp, tcp_limit))
             power = self._draw("contention_no_p2p" if family == "no_p2p" else f"contention_{level}")
             if family == "nvlink" and nominal >= self._known["switched"]:
                 power = np.zeros_like(power)
-            ways.append([achieved, np.full_like(achieved, share * nominal), 0.5**power])
+            ways.append([achieved, np.full_like(achieved, limit), 0.5**power])
         return self._one_of(np.array(ways or [_NO_LINK]))
 
     def parts(self, layout: tuple[int, int]) -> tuple[Floats, Floats, Floats]:
