@@ -27,7 +27,7 @@ import pandas as pd
 from forecast_constants import Case, cases, learn
 
 from nodewise.predict.cluster_links import read_link
-from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
+from nodewise.predict.cluster_steps import Topology, Training, forecast_throughputs
 from nodewise.predict.fit import interval_of
 from nodewise.predict.fit_curves import find_groups
 from nodewise.results import studies
@@ -166,7 +166,7 @@ def own_errors(tables: Path) -> pd.Series:
         rate_mbit = first["rate_mbit"] / first["cpu_share"]  # in the node's own time
         if group.law.name != "ring" or np.isnan(rate_mbit):
             continue
-        cluster = Cluster(1, None, read_link("between", f"{rate_mbit:f}mbit-tcp"))
+        cluster = Topology(1, None, read_link("between", f"{rate_mbit:f}mbit-tcp"))
         for _, line in group.fitted.rows.groupby(["curve", "batch_per_worker"]):
             batch = float(line["batch_per_worker"].iloc[0])
             times = dict(zip(line["nodes"].tolist(), line["step_time_s"].tolist(), strict=True))

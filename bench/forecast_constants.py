@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.cluster_links import MESSAGE_BYTES, constants, link_name
-from nodewise.predict.cluster_steps import Cluster, Draws, Training, draw_weights
+from nodewise.predict.cluster_steps import Draws, Topology, Training, draw_weights
 from nodewise.predict.question_files import Case as CaseRow
 from nodewise.results import published
 
@@ -100,7 +100,7 @@ class Case(NamedTuple):
 
     name: str
     publisher: str
-    cluster: Cluster
+    cluster: Topology
     training: Training
     given: tuple[int, float]
     others: tuple[tuple[int, float], ...]

@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise import data as datasets
-from nodewise.cluster.local import Local
+from nodewise.cluster.local import LocalProcesses
 from nodewise.measure.node import compute_with
 from nodewise.models import registry
 from nodewise.strategies.api import flat, unflat
@@ -92,7 +92,7 @@ class Training:
 
 
 def main() -> None:
-    Local(1).enter_node(0)
+    LocalProcesses(1).enter_node(0)
     compute_with(1)
     data = datasets.load(MANIFEST)
     rows = np.random.default_rng(1).permutation(len(data.train[1]))

@@ -11,7 +11,7 @@ from typing import Any
 
 from nodewise.cluster import api, process
 from nodewise.cluster.channel import Channel, Message
-from nodewise.cluster.local import Local
+from nodewise.cluster.local import LocalProcesses
 from nodewise.core.errors import RefusedError
 from nodewise.strategies import STRATEGIES
 
@@ -29,7 +29,7 @@ def train_cases(
     since the meeting.
     """
     sizes = {name: _workers(case) + servers(case) for name, case in cases.items()}
-    cluster = cluster or Local(max(sizes.values()))
+    cluster = cluster or LocalProcesses(max(sizes.values()))
     with cluster.open():
         for name, case in cases.items():
             (out / name).mkdir(parents=True)

@@ -17,7 +17,7 @@ from nodewise.core.cell import Cell, Extent
 from nodewise.core.files import write_text
 from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.fit_file import file_of, write_fit
-from nodewise.predict.study import fitted_tables, write_fit_tables
+from nodewise.predict.study import fitted_tables
 from nodewise.results.curves import Curve
 from nodewise.results.record import Record, WorkerResult, record_json
 from nodewise.results.table_files import write_tables
@@ -260,7 +260,7 @@ def write_study(
     tables = build_tables(paths, published, published_runs=published_runs, imported=imported)
     write_tables(tables, folder / "tables")
     found = fit_curves(tables["curve_points"], draws=20)
-    write_fit_tables(fitted_tables(found), folder / "fits")
+    write_tables(fitted_tables(found), folder / "fits")
     write_fit(folder / "fits/fit.json", file_of(found, "curve_points.csv", "0" * 64))
     return tables
 

@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 
 from nodewise.cluster import api, lock
 from nodewise.cluster.channel import Channel
-from nodewise.cluster.local import Local
-from nodewise.core.cell import Cluster, Frozen
+from nodewise.cluster.local import LocalProcesses
+from nodewise.core.cell import AnyCluster, Frozen
 from nodewise.measure.block_job import BlockJob
 from nodewise.measure.cell import NO_RESULT, failure_of
 from nodewise.measure.environment import settle_environment
@@ -37,7 +37,7 @@ class Job(Frozen):
 
     python: str
     model: str
-    cluster: Cluster
+    cluster: AnyCluster
     nodes: int
     batch: int
     seed: int
@@ -66,7 +66,7 @@ def main() -> None:
 
 def run(job: Job) -> dict[str, Any]:
     """Run the job on its own nodes, while nothing else is measured here; return its results."""
-    cluster: api.Cluster = Local(job.nodes)
+    cluster: api.Cluster = LocalProcesses(job.nodes)
     if isinstance(job.cluster, api.LinkedSettings):
         cluster = job.cluster.take(job.nodes)
     with (

@@ -32,7 +32,7 @@ from same_work import SEED, manifest_of
 
 from nodewise.cluster import lock, process
 from nodewise.cluster.channel import Channel
-from nodewise.cluster.local import Local
+from nodewise.cluster.local import LocalProcesses
 from nodewise.measure.environment import settle_environment
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def main(model: str, rounds: int) -> None:
     settle_environment(keep_memory=False)
     with (
         lock.exclusive_machine(),
-        (cluster := Local(1)).open(),
+        (cluster := LocalProcesses(1)).open(),
         tempfile.TemporaryDirectory() as logs,
     ):
         parts = process.Job(
@@ -73,7 +73,7 @@ def main(model: str, rounds: int) -> None:
 
 
 def measure(
-    rank: int, channel: Channel, *, cluster: Local, model: str, rounds: int
+    rank: int, channel: Channel, *, cluster: LocalProcesses, model: str, rounds: int
 ) -> dict[str, list[float]]:
     """Train in turns with the other worker; return the rates of the ways that this worker trains.
 
@@ -157,7 +157,7 @@ def our_loop(
 
     The steps include the input pipeline.
     """
-    from nodewise.cluster.kinds.local import Local as OneCore
+    from nodewise.cluster.kinds.local import Local
     from nodewise.core.cell import Cell, Extent
     from nodewise.data import pipeline
     from nodewise.strategies import STRATEGIES
@@ -169,7 +169,7 @@ def our_loop(
         model=model,
         dataset=data.manifest.dataset,
         strategy=OURS,
-        cluster=OneCore(),
+        cluster=Local(),
         batch=batch,
         nodes=1,
         repeat=0,

@@ -17,7 +17,7 @@ from typing import Literal
 import pandas as pd
 from pydantic import Field
 
-from nodewise.core.cell import Cluster, Frozen
+from nodewise.core.cell import AnyCluster, Frozen
 from nodewise.core.intervals import pooled_factors
 from nodewise.core.schema import read_json
 from nodewise.results.record import Kind, Provenance
@@ -79,7 +79,7 @@ class Results(Frozen):
     schema_version: Literal[3] = 3
     started_at: datetime
     finished_at: datetime
-    cluster: Cluster
+    cluster: AnyCluster
     batch: int
     provenance: Provenance
     same_work: list[SameWork]

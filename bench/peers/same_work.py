@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nodewise.cluster import lock, process
 from nodewise.cluster.channel import Channel, Message
-from nodewise.cluster.local import Local
+from nodewise.cluster.local import LocalProcesses
 from nodewise.measure.environment import settle_environment
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
@@ -30,7 +30,7 @@ def manifest_of(model: str) -> Path:
 def main(strategy: str, model: str, nodes: int, batch: int, out: Path) -> None:
     """Train and print the losses."""
     settle_environment()
-    with lock.exclusive_machine(), (cluster := Local(nodes)).open():
+    with lock.exclusive_machine(), (cluster := LocalProcesses(nodes)).open():
         parts = process.Job(
             nodes,
             partial(train, cluster=cluster, strategy=strategy, model=model, batch=batch, out=out),
@@ -45,7 +45,7 @@ def train(
     rank: int,
     channel: Channel,
     *,
-    cluster: Local,
+    cluster: LocalProcesses,
     strategy: str,
     model: str,
     batch: int,

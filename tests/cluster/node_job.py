@@ -37,7 +37,7 @@ from pyroute2 import IPRoute
 
 from nodewise.cluster import doctor, links, namespace, process
 from nodewise.cluster.channel import Channel, Message
-from nodewise.cluster.emulated import Emulated as Cluster
+from nodewise.cluster.emulated import EmulatedNodes
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node, SlowNode
 from nodewise.core.errors import RefusedError
 
@@ -56,7 +56,7 @@ COUNTS = {"machines": 2 * INSIDE, "flood": 3}
 
 def run(what: str, logs: Path) -> Any:
     count = COUNTS.get(what, 2)
-    cluster = Cluster(count, SETTINGS.get(what, Emulated(node=NODE, link=LINK)))
+    cluster = EmulatedNodes(count, SETTINGS.get(what, Emulated(node=NODE, link=LINK)))
     counted = []
 
     def met(name: str, pids: list[int]) -> None:
@@ -92,7 +92,7 @@ def left_machine(machine: int) -> int:
         return here.get_links(index)[0].get_attr("IFLA_STATS64")["tx_bytes"]
 
 
-def on_node(rank: int, channel: Channel, *, cluster: Cluster, what: str) -> Message:
+def on_node(rank: int, channel: Channel, *, cluster: EmulatedNodes, what: str) -> Message:
     cluster.enter_node(rank)
     channel.meet("placed")
     cluster.join(rank)

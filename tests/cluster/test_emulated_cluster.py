@@ -15,7 +15,7 @@ import projects
 import ten_steps
 from local_job import train_cases
 from nodewise.cluster import cgroup
-from nodewise.cluster.emulated import Emulated
+from nodewise.cluster.emulated import EmulatedNodes
 from nodewise.cluster.kinds import emulated as kinds
 from quiet import when_quiet, with_free_cores
 from traces import assert_gone, needs_emulated_nodes, traces
@@ -64,7 +64,7 @@ def test_workers_of_one_machine_share_its_link_and_have_a_fast_one_between_them(
 def test_two_workers_in_each_of_two_machines_train_what_one_process_trains(tmp_path, run_job):
     one = ten_steps.Case("single", {}, 1, "sgd_momentum")
     four = ten_steps.Case("custom_loop", {}, 4, "sgd_momentum")
-    machines = Emulated(4, kinds.Emulated(devices_per_node=2))
+    machines = EmulatedNodes(4, kinds.Emulated(devices_per_node=2))
     run_job(train_cases, tmp_path, {"one": one}, ten_steps.train)
     run_job(train_cases, tmp_path, {"four": four}, ten_steps.train, machines)
     expected = dict(np.load(tmp_path / "one/fused~0.npz"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nodewise.core.exchanges import EXCHANGES, Job, exchanges_where
+from nodewise.core.exchanges import EXCHANGES, Step, exchanges_where
 
 PACKAGE = Path("workflow/nodewise")
 ENTRIES = ("NONE", "RING", "STAR", "DEVICES", "SERVER", "AVERAGING", "ALL_GATHER", "ACTIVATIONS")
@@ -27,7 +27,7 @@ ENTRIES = ("NONE", "RING", "STAR", "DEVICES", "SERVER", "AVERAGING", "ALL_GATHER
     ],
 )
 def test_what_nodes_send_in_a_step(exchange, options, nodes, sent, busiest, messages):
-    traffic = EXCHANGES[exchange].traffic(Job(nodes, 1200, options, steps_per_epoch=100))
+    traffic = EXCHANGES[exchange].traffic(Step(nodes, 1200, options, steps_per_epoch=100))
     assert traffic.bytes_sent == (None if sent is None else pytest.approx(sent))
     assert (traffic.busiest_bytes, traffic.messages) == pytest.approx((busiest, messages))
 

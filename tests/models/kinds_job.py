@@ -16,7 +16,7 @@ import kinds as kind_table
 import local_job
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
-from nodewise.cluster.local import Local
+from nodewise.cluster.local import LocalProcesses
 from nodewise.core.errors import RefusedError
 from nodewise.measure.block_job import check_replicas
 from nodewise.strategies import STRATEGIES
@@ -73,7 +73,7 @@ def main(out: Path, kinds: list[str], case: Fit | Averaged | Case) -> None:
         workers = 1 if entry.one_process else case.nodes
         servers = local_job.servers(case)
         at_once = 1 if servers else len(kinds)
-    cluster = Local(workers + servers)
+    cluster = LocalProcesses(workers + servers)
     with cluster.open():
         for first in range(0, len(kinds), at_once):
             left = kinds[first : first + at_once]
@@ -85,7 +85,7 @@ def main(out: Path, kinds: list[str], case: Fit | Averaged | Case) -> None:
 
 
 def _launch(
-    out: Path, kinds: list[str], case: Fit | Averaged | Case, cluster: Local, size: int
+    out: Path, kinds: list[str], case: Fit | Averaged | Case, cluster: LocalProcesses, size: int
 ) -> tuple[int, str]:
     """Train kinds in the same processes; return how many succeeded and why the next one failed."""
     begun: list[int] = []
@@ -120,7 +120,7 @@ def train(
     rank: int,
     channel: Channel,
     *,
-    cluster: Local,
+    cluster: LocalProcesses,
     kinds: list[str],
     case: Fit | Averaged | Case,
     out: Path,
@@ -294,7 +294,7 @@ def averaged(kind: str, size: int) -> tuple[list[Any], float]:
 
 
 def by(
-    case: Case, rank: int, cluster: Local, kind: str, channel: Channel
+    case: Case, rank: int, cluster: LocalProcesses, kind: str, channel: Channel
 ) -> tuple[list[Any], float] | None:
     """Return the weights and the loss after training in this worker; None for a server."""
     import tensorflow as tf

@@ -15,7 +15,7 @@ import make_calibration
 import make_records as make
 from mistakes import user_error
 from nodewise.core.schema import json_text
-from nodewise.predict.answers import OBJECTIVES, STEP_TIME, Job
+from nodewise.predict.answers import OBJECTIVES, STEP_TIME, TrainingJob
 from nodewise.predict.curve_predictions import find_answers
 from nodewise.predict.fit_file import FitFile, fit_measurements, fit_study, read_fit, write_fit
 from nodewise.predict.options import parse_deadline, parse_nodes, parse_price
@@ -55,7 +55,7 @@ def predictions(file: FitFile, nodes: list[int], **asked) -> list[dict]:
 def answered(file: FitFile, nodes: list[int], **asked):
     """Return the answers; `asked` are the batch, the global batch and conditions of the job."""
     batch = {name: asked.pop(name) for name in ("batch", "global_batch") if name in asked}
-    return find_answers(file, nodes, Job(**asked), **batch)
+    return find_answers(file, nodes, TrainingJob(**asked), **batch)
 
 
 @pytest.fixture(scope="module")

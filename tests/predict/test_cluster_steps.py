@@ -7,9 +7,9 @@ import pytest
 from scipy.special import expit
 
 from nodewise.predict.cluster_links import constants, read_link
-from nodewise.predict.cluster_steps import Cluster, Draws, Training, forecast_throughputs
+from nodewise.predict.cluster_steps import Draws, Topology, Training, forecast_throughputs
 
-CLUSTER = Cluster(8, read_link("within", "nvlink2"), read_link("between", "100gbit-rdma"))
+CLUSTER = Topology(8, read_link("within", "nvlink2"), read_link("between", "100gbit-rdma"))
 RESNET = Training(25.6e6, (4.0,), 64)
 DEVICES = [2, 4, 8, 16, 64]
 
@@ -39,7 +39,7 @@ def test_the_formula_adds_what_each_level_sends():
 
 
 def test_no_rate_exceeds_the_link():
-    tcp = Cluster(1, None, read_link("between", "1gbit-tcp"))
+    tcp = Topology(1, None, read_link("between", "1gbit-tcp"))
     draws = Draws(tcp, Training(25.6e6, hidden=0.0))
     assert draws.steps_s(np.full_like(draws.batch, 1e-9), 2).min() >= 4 * 25.6e6 / 125e6
 
@@ -68,7 +68,7 @@ def test_what_is_fixed_does_not_take_longer_in_a_long_step():
 def test_devices_contend_unless_switches_connect_them(name, contention, contend):
     def sent_s(exponent):
         clusters = constants()["clusters"] | {f"contention_{contention}": (exponent, 0.0)}
-        cluster = Cluster(8, read_link("within", name), None)
+        cluster = Topology(8, read_link("within", name), None)
         draws = Draws(cluster, RESNET, dict(constants()) | {"clusters": clusters})
         return draws.parts((8, 1))[1][0, 0]
 
@@ -88,7 +88,7 @@ def test_a_further_point_draws_the_forecast_near_and_narrows_it(point):
 
 
 def test_what_is_unknown_widens_the_interval():
-    unknown = Cluster(8, read_link("within", "unknown"), read_link("between", "100gbit"))
+    unknown = Topology(8, read_link("within", "unknown"), read_link("between", "100gbit"))
     mixed = Training(25.6e6, (2.0, 4.0), None)
     narrow = width(forecast(CLUSTER, RESNET, {1: 640.0}, DEVICES))
     wide = width(forecast(unknown, mixed, {1: 640.0}, DEVICES))

@@ -9,8 +9,8 @@ import commands
 import make_records as make
 from mistakes import user_error
 from nodewise.predict import causes as c
-from nodewise.predict.causes import Steps, total
-from nodewise.predict.cluster_steps import Cluster, Training
+from nodewise.predict.causes import Slowdown, total
+from nodewise.predict.cluster_steps import Topology, Training
 from nodewise.predict.explain import MEASUREMENTS
 from nodewise.predict.posted_numbers import read_number, read_numbers
 from nodewise.results.tables import build_tables
@@ -128,7 +128,11 @@ EMBEDDING, SPARSE = "--parameters 110e6 --embedding", [c.BYTES, c.SPARSE]
         # Without the link, a slow exchange may be that link or another.
         (rates(608, 152) + f"{TWO_NODES} {RESNET}", "link", [c.LINK, c.BYTES]),
         # A run without exchange is not asked for where it lacks both causes.
-        (rates(36, 105, "min/run") + f"{TWO_NODES} --between 25gbit-tcp {EMBEDDING}", "third", SPARSE),
+        (
+            rates(36, 105, "min/run") + f"{TWO_NODES} --between 25gbit-tcp {EMBEDDING}",
+            "third",
+            SPARSE,
+        ),
     ],
 )
 def test_numbers_that_do_not_decide_name_the_measurement_that_would(options, measure, causes):
@@ -281,7 +285,7 @@ def test_a_table_of_measurements_is_explained_as_its_numbers_are(tmp_path):
 
 def test_a_step_without_causes_takes_what_cluster_steps_says():
     posted = read_numbers("1s", 1, "2s", 4, [])
-    steps = Steps(posted, Cluster(1, None, None), Training(1e6))
+    steps = Slowdown(posted, Topology(1, None, None), Training(1e6))
     of_bytes = total(steps.parts(1, usual=True))[0]
     assert of_bytes == pytest.approx(np.ones_like(of_bytes))
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.core.exchanges import EXCHANGES
-from nodewise.predict.law import LAWS, PARTS, S, b, n, positive
+from nodewise.predict.law import LAWS, SYMBOLS, S, b, n, positive
 from nodewise.predict.points import Points
 from nodewise.report.formulas import law_formula
 
@@ -61,7 +61,7 @@ def test_it_declares_its_name_source_units_and_the_symbols_of_its_formulas(name)
     assert "<math><mrow><mi>t</mi><mo>=</mo>" in law_formula(name)
     formulas = law.formulas()
     used = set().union(*(formula.free_symbols for formula in formulas.values()))
-    assert used <= symbols_of(law) | {PARTS[name] for name in formulas if name in PARTS}
+    assert used <= symbols_of(law) | {SYMBOLS[name] for name in formulas if name in SYMBOLS}
 
 
 def test_titles_are_of_one_law_and_names_of_one_coefficient():

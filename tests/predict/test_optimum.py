@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mistakes import user_error
-from nodewise.predict.answers import OBJECTIVES, Answers, Job, with_best_batch
+from nodewise.predict.answers import OBJECTIVES, Answers, TrainingJob, with_best_batch
 from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import Fit
 from nodewise.predict.laws.collectives import NoExchange, RingAllReduce
@@ -40,7 +40,7 @@ def ask(nodes=range(1, 65), values=VALUES, law=None, draws=(), steps=None, **mor
     """Return the answers; `more` are the batch, the global batch and conditions of the job."""
     batch = {name: more.pop(name) for name in ("batch", "global_batch") if name in more}
     fitted = known(law or RingAllReduce(), values, draws)
-    job = Job(examples=EXAMPLES, steps=steps, name="run" if steps else "epoch", **more)
+    job = TrainingJob(examples=EXAMPLES, steps=steps, name="run" if steps else "epoch", **more)
     predictions = CurvePredictions([CURVE], {"a": fitted})
     return predictions.answer(CURVE, nodes, job, **batch or {"batch": 64})
 
@@ -136,7 +136,9 @@ def synthetic(speedup, nodes=(1, 2, 4, 8, 16), measured=8, **job):
     counts, times = np.array(nodes, float), 3600 / np.array(speedup)
     steps = np.tile(times * counts, (3, 1))
     kind = np.where(counts <= measured, "fitted", "predicted")
-    return Answers(Job(examples=1.0, **job), counts, np.ones(len(counts)), steps, kind, measured)
+    return Answers(
+        TrainingJob(examples=1.0, **job), counts, np.ones(len(counts)), steps, kind, measured
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,9 +206,9 @@ def test_epochs_take_as_many_times_the_time_and_the_cost_of_one():
     assert ninety.time == pytest.approx(90 * one.time)
     assert ninety.cost == pytest.approx(90 * one.cost)
     assert ninety.job.of_curve(CURVE).name == "90 epochs"
-    assert "--epochs: needs --examples" in user_error(Job(epochs=90).of_curve, CURVE)
+    assert "--epochs: needs --examples" in user_error(TrainingJob(epochs=90).of_curve, CURVE)
     for wrong in {"epochs": 0}, {"epochs": 2, "steps": to_accuracy(640)}:
-        assert "--epochs" in user_error(Job, **wrong)
+        assert "--epochs" in user_error(TrainingJob, **wrong)
 
 
 def test_a_deadline_or_budget_that_is_missed_names_the_closest_number():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import make_calibration
 from mistakes import user_error
 from nodewise.cluster.kinds.ssh import Ssh
-from nodewise.predict.answers import Job
+from nodewise.predict.answers import TrainingJob
 from nodewise.predict.curve_predictions import find_answers
 from nodewise.predict.fit_curves import find_groups, fit_curves, law_of
 from nodewise.predict.fit_file import file_of, read_fit, write_fit
@@ -23,13 +23,11 @@ from nodewise.predict.study import (
     NODES,
     fitted_tables,
     judge,
-    read_fit_tables,
-    write_fit_tables,
 )
 from nodewise.results import published
 from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, FIT_COLUMNS, PUBLISHED
 from nodewise.results.curve_points import measured_points, published_points
-from nodewise.results.table_files import typed
+from nodewise.results.table_files import read_file, read_tables, typed, write_tables
 
 TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
     "compute_fixed_s": 0.005,
@@ -159,7 +157,7 @@ def test_a_step_at_the_boundary_of_machines_is_fitted_with_two_links(tmp_path):
     file = read_fit(tmp_path / "fit.json")
     (curve,) = file.curves
     assert (curve.collective, curve.per_host) == ("ring_over_machines(per_machine=2)", 2)
-    ((_, answers),) = find_answers(file, [2, 16], Job(), batch=32)
+    ((_, answers),) = find_answers(file, [2, 16], TrainingJob(), batch=32)
     expected = RingOverMachines(per_machine=2).evaluate(truth, answers.nodes, 32, PAYLOAD)
     assert answers.step_s[0, 1:] == pytest.approx(expected[1:], rel=0.05)
 
@@ -333,17 +331,11 @@ def test_the_law_is_that_of_what_ran(exchange, options, law):
 
 def test_files_are_written_whole_and_read_back(tmp_path):
     found = fit_all(launches(repeats=2, noise=0.05), published=published.points().head(3))
-    folder = tmp_path / "results" / "fits"
-    write_fit_tables(found, folder)
-    assert sorted(file.name for file in folder.iterdir()) == sorted(f"{n}.csv" for n in FIT_COLUMNS)
-    again = read_fit_tables(folder)
-    for name, table in found.items():
-        pd.testing.assert_frame_equal(again[name], table)
-    assert "inf" not in (folder / "predictions.csv").read_text(encoding="utf-8")
-    for text, wrong in (("curve,source\na,b\n", "missing"), ("", "")):
-        (folder / "fits.csv").write_text(text)
-        said = user_error(read_fit_tables, folder)
-        assert "fits.csv" in said and wrong in said
+    write_tables(found, tmp_path)
+    for name, table in read_tables(tmp_path, FIT_COLUMNS).items():
+        pd.testing.assert_frame_equal(table, found[name])
+        pd.testing.assert_frame_equal(read_file(tmp_path / f"{name}.csv", FIT_COLUMNS[name]), table)
+    assert "inf" not in (tmp_path / "predictions.csv").read_text(encoding="utf-8")
 
 
 @given(
@@ -382,7 +374,7 @@ def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
     file = read_fit(tmp_path / "fit.json")
     predictions = fitted_tables(found)["predictions"]
     assert {curve.name for curve in file.curves} == set(predictions["curve"])
-    for curve, answers in find_answers(file, [2, 8], Job()):
+    for curve, answers in find_answers(file, [2, 8], TrainingJob()):
         of_curve = predictions[predictions["curve"] == curve.name]
         of_curve = of_curve.set_index(["batch_per_worker", "nodes"])
         expected = of_curve.loc[answers.batch[0]].loc[[1, 2, 8], "fitted_s"]

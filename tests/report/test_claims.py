@@ -6,10 +6,11 @@ import pandas as pd
 import pytest
 
 import make_records as make
-from nodewise.predict.study import read_fit_tables
-from nodewise.report import claims, evidence
+from nodewise.report import claims
+from nodewise.results.columns import FIT_COLUMNS
 from nodewise.results.studies import Claim, studies
 from nodewise.results.table_files import read_tables
+from nodewise.study.experiment import EVIDENCE_REPEATS
 from rendering import Texts
 
 WORDS = dict.fromkeys(("says", "where", "compares", "decided_by"), "x")
@@ -56,7 +57,7 @@ def lacks(tables, value="throughput", **fields):
     ("of_one_node", "expected"),
     [
         ({}, [""]),
-        ({"repeats": evidence.LAUNCHES - 1}, ["launches"]),
+        ({"repeats": EVIDENCE_REPEATS - 1}, ["launches"]),
         ({"flags": "another process ran"}, ["rest"]),
         ({"machine": "another"}, []),  # Points of two machines are not compared.
     ],
@@ -132,7 +133,7 @@ def test_a_formula_fitted_to_the_study_s_own_numbers_never_agrees(saved, low, hi
 
 def test_every_claim_of_the_project_is_judged_and_shown_with_its_verdict(study):
     tables = read_tables(study / "tables")
-    judged = claims.judge_claims(tables, read_fit_tables(study / "fits"))
+    judged = claims.judge_claims(tables, read_tables(study / "fits", FIT_COLUMNS))
     assert len(judged) == sum(len(one.claims) for one in studies().values())
     shown = Texts((study / "docs/studies/index.md").read_text()).text
     for one in judged:

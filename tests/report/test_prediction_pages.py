@@ -7,10 +7,12 @@ import pytest
 
 from mistakes import user_error
 from nodewise.core.units import write_percent
-from nodewise.predict.study import EACH, judge, read_fit_tables
+from nodewise.predict.study import EACH, judge
 from nodewise.report.context import read_context
 from nodewise.report.fitted_curves import answers, fitted_curves
+from nodewise.results.columns import FIT_COLUMNS
 from nodewise.results.importers import import_for_study
+from nodewise.results.table_files import read_tables
 from rendering import CONFIG, Texts
 
 
@@ -60,7 +62,7 @@ def test_speed_up_price_and_time_to_accuracy_are_those_on_the_most_measured_node
 
 
 def test_every_source_has_its_curves_with_links_and_the_errors_of_the_formulas(study):
-    tables = read_fit_tables(study / "fits")
+    tables = read_tables(study / "fits", FIT_COLUMNS)
     html = (study / "docs/predictions.md").read_text()
     linked = set(re.findall(r'href="(curves/[^"]+)\.html"', html))
     assert linked and all((study / "docs" / f"{page}.md").is_file() for page in linked)
@@ -82,7 +84,7 @@ def test_every_source_has_its_curves_with_links_and_the_errors_of_the_formulas(s
 
 
 def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
-    fitted = read_fit_tables(study / "fits")
+    fitted = read_tables(study / "fits", FIT_COLUMNS)
     assert (fitted["trials"]["source"] == "imported").any()
     fits = fitted["fits"][fitted["fits"]["source"] == "imported"]
     assert set(fits.loc[fits["parameter"] == "seconds_per_byte", "unit"]) == {"s per gradient"}

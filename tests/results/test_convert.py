@@ -113,7 +113,9 @@ def test_words_without_a_number_do_not_tell_ranks_apart(tmp_path, convert):
 
 @pytest.mark.parametrize("tag", ["", "0: ", "(W pid=71, ip=192.0.2.7) ", "[rank{0}]:"])
 def test_repeated_lines_of_ranks_count_once_with_a_pattern(tmp_path, convert, tag):
-    lines = [f"iter {at}: loss 3.{{0}}, time {ms}ms\n" for at, ms in enumerate((900, 200, 202, 204))]
+    lines = [
+        f"iter {at}: loss 3.{{0}}, time {ms}ms\n" for at, ms in enumerate((900, 200, 202, 204))
+    ]
     path = tmp_path / "run.log"
     path.write_text("".join((tag + line).format(rank) for line in lines for rank in (1, 0)))
     given = ("--pattern", r"iter \d+: .*time (?P<step_ms>\d+)", "--devices", 2, "--batch", 8)

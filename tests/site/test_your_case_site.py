@@ -6,9 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from nodewise.predict.answers import Job
+from nodewise.predict.answers import TrainingJob
 from nodewise.predict.cluster_links import read_link
-from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
+from nodewise.predict.cluster_steps import Topology, Training, forecast_throughputs
 from nodewise.predict.forecast import forecast
 from nodewise.report.pages.your_case import BETWEEN, WITHIN
 
@@ -67,7 +67,7 @@ def test_the_formula_is_that_of_python_at_random_points(page):
         batch, relative, traffic = (float(10 ** chance.uniform(-2, 2)) for _ in range(3))
         links = read_link("within", names[0]), read_link("between", names[1])
         training = Training(parameters, bytes_each, batch, traffic, hidden, {1: rate})
-        cluster = Cluster(inside, *links)
+        cluster = Topology(inside, *links)
         found = forecast_throughputs(cluster, training, [devices], batches=[relative])
         expected.append(devices * batch * relative / found[0, 0])
         asked.append(
@@ -100,10 +100,10 @@ def test_it_begins_with_the_answer_that_it_has_without_scripts(page, browser, si
 def test_the_knee_times_and_costs_are_those_of_the_command(watched):
     page = watched.open(f"{PAGE}?{V100}&inside=4&most=256&examples=2e6&price=2.5")
     answers = forecast(
-        Cluster(4, read_link("within", "nvlink2"), read_link("between", "10gbit-tcp")),
+        Topology(4, read_link("within", "nvlink2"), read_link("between", "10gbit-tcp")),
         Training(25.6e6, batch=64, measured={1: 360.0}),
         [1, 2, 4, 8, 16, 32, 64, 128, 256],
-        Job(examples=2e6, price=2.5),
+        TrainingJob(examples=2e6, price=2.5),
     )
     told = rows(page)
     assert answer(page).startswith(f"{answers.nodes[answers.best('knee')]:g} devices train")

@@ -18,13 +18,13 @@ from training_job import Case
 
 import local_job
 from nodewise.cluster.channel import Channel
-from nodewise.cluster.local import Local
+from nodewise.cluster.local import LocalProcesses
 
 NODES = 3
 
 
 def main(logs: Path) -> None:
-    cluster = Local(NODES)
+    cluster = LocalProcesses(NODES)
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     # as under a batch system that has its own process manager
     os.environ["PMIX_NAMESPACE"] = "other"

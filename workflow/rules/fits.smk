@@ -2,7 +2,7 @@
 
 in:    the tables of curve points, cells, epochs and noise scales; calibrations if there are any;
        published curves, as which intervals widen
-out:   results/<study>/fits: a CSV file for each table, and fit.json for `nodewise predict`
+out:   results/<study>/fits: each table as CSV and as Parquet, and fit.json for `nodewise predict`
 steps: build_fits
 """
 
@@ -16,7 +16,11 @@ rule build_fits:
         published="data/published/curves/scaling_curves.csv",  # beyond what was measured
         code=layers("study"),
     output:
-        [f"{RESULTS}/fits/{table}.csv" for table in FIT_COLUMNS],
+        expand(
+            f"{RESULTS}/fits/{{table}}.{{end}}",
+            table=FIT_COLUMNS,
+            end=["csv", "parquet"],
+        ),
         f"{RESULTS}/fits/fit.json",
     log:
         f"{RESULTS}/logs/build_fits.log",

@@ -114,7 +114,7 @@ def forecast_nodes(
         if not (link or within or between):
             raise UserError("give --link, or --between, or --within")
         inside = devices_per_node or training.devices_per_node
-        cluster = forecast.cluster_of(inside, within, between, link=link, given=given_devices)
+        cluster = forecast.topology_of(inside, within, between, link=link, given=given_devices)
         per_node = cluster.devices_per_node
         job = replace(job, node="node" if per_node == 1 else "device")
         devices = forecast.devices_of(counts, per_node)
@@ -212,10 +212,10 @@ def explain_scaling(
 
     Example: nodewise explain --one 120ms --many 210ms --devices 4
     """
-    from nodewise.predict.causes import Steps
+    from nodewise.predict.causes import Slowdown
     from nodewise.predict.cluster_steps import Training
     from nodewise.predict.explain import explain
-    from nodewise.predict.forecast import cluster_of, with_options
+    from nodewise.predict.forecast import topology_of, with_options
     from nodewise.predict.posted_numbers import read_files, read_number, read_numbers
 
     if sums and not re.fullmatch(r"all-reduce|servers(=[1-9]\d*)?", sums, re.ASCII):
@@ -237,9 +237,9 @@ def explain_scaling(
     of_one = batch or (global_batch / first if global_batch else training.batch)
     training = replace(training, batch=of_one)
     found = explain(
-        Steps(
+        Slowdown(
             posted,
-            cluster_of(devices_per_node or training.devices_per_node, within, between, link=link),
+            topology_of(devices_per_node or training.devices_per_node, within, between, link=link),
             with_options(training, parameters=parameters, payload=payload, precision=precision),
             strong=global_batch is not None,
             controls=controls,

@@ -9,7 +9,7 @@ import typer
 
 from nodewise.cli.options import print_json, print_table
 from nodewise.core.units import write_duration, write_number, write_plain
-from nodewise.predict.answers import STEP_TIME, TITLES, Answers, Job, write_chance
+from nodewise.predict.answers import STEP_TIME, TITLES, Answers, TrainingJob, write_chance
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.options import parse_deadline, parse_price
 from nodewise.predict.published_efficiency import Standing
@@ -20,7 +20,7 @@ _NAMED = 3  # curves that are named in front of a note that they share
 _OF_FORECAST = STEP_TIME | {"nodes": "devices", "batch_per_worker": "batch_per_device"}
 
 
-def job_of(asked: Mapping[str, Any]) -> Job:
+def job_of(asked: Mapping[str, Any]) -> TrainingJob:
     """Return the job that the options of a command describe.
 
     Raises:
@@ -30,10 +30,10 @@ def job_of(asked: Mapping[str, Any]) -> Job:
     price, currency = parse_price(asked["price"])
     steps = law_of(asked.get("converges_like"), parse_counts(asked.get("samples_to_target")))
     deadline_s = parse_deadline(asked.get("deadline"))
-    return Job(**told, steps=steps, price=price, currency=currency, deadline_s=deadline_s)
+    return TrainingJob(**told, steps=steps, price=price, currency=currency, deadline_s=deadline_s)
 
 
-def print_target(job: Job, converges_like: str | None) -> None:
+def print_target(job: TrainingJob, converges_like: str | None) -> None:
     """Print what a larger batch needs: its learning rate, or what decides its examples."""
     if job.steps is None:
         laws = published_laws()
@@ -116,7 +116,7 @@ def print_answers(answers: Answers, nodes: Collection[int] = ()) -> None:
     )
 
 
-def print_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> None:
+def print_machines(rows: Sequence[Mapping[str, Any]], job: TrainingJob) -> None:
     """Print the rows of `compare_machines`, whose machines have prices, and which is best."""
     priced = replace(job, price=1.0, currency=rows[0]["currency"], node="device")
     print_table(
@@ -135,7 +135,7 @@ def print_machines(rows: Sequence[Mapping[str, Any]], job: Job) -> None:
     typer.echo(f"{best['machines']} × {best['machine']} is the {goal}: {told}.")
 
 
-def _answer(row: Mapping[str, Any], job: Job) -> dict[str, str]:
+def _answer(row: Mapping[str, Any], job: TrainingJob) -> dict[str, str]:
     """Return a row of answers. Columns that are empty in all rows are not printed."""
     time, cost = ("time to target", "Cost to target") if job.steps else (job.name, "Cost")
     return {

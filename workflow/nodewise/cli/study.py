@@ -94,9 +94,9 @@ def build_tables(config: StudyConfig) -> None:
 def build_fits(config: StudyConfig) -> None:
     """Fit the cost models to all curves, judge them on held-out points, and write fit.json."""
     from nodewise.predict import fit_curves, fit_file, steps_to_accuracy
-    from nodewise.predict import study as fits
+    from nodewise.predict.study import fitted_tables
     from nodewise.results.calibration import read_calibrations
-    from nodewise.results.table_files import read_tables
+    from nodewise.results.table_files import read_tables, write_tables
     from nodewise.study.config import read_config
 
     study = read_config(config)
@@ -105,7 +105,7 @@ def build_fits(config: StudyConfig) -> None:
     steps = steps_to_accuracy.find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
     calibrations = read_calibrations(study.calibrations())
     found = fit_curves.fit_curves(tables["curve_points"], calibrations)
-    fits.write_fit_tables(fits.fitted_tables(found, steps), out)
+    write_tables(fitted_tables(found, steps), out)
     fit_file.write_fit(out / "fit.json", fit_file.file_of(found, source.name, file_sha256(source)))
 
 

@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from nodewise.cluster import api, cgroup, links, namespace
 from nodewise.cluster.cgroup import CpuGroups
 from nodewise.cluster.duty_cycle import DutyCycle
-from nodewise.cluster.kinds.emulated import Emulated as Settings
+from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.cluster.worker_state import cpu_s
 from nodewise.results.record import NodeUsage
 
 
-class Emulated(api.Cluster):
+class EmulatedNodes(api.Cluster):
     """Emulated machines for `nodes` workers, with `devices_per_node` workers on each machine."""
 
-    def __init__(self, nodes: int, settings: Settings) -> None:
+    def __init__(self, nodes: int, settings: Emulated) -> None:
         self._nodes, self._settings = nodes, settings
         self._pids: Sequence[int] = ()
         self._links_limited = False

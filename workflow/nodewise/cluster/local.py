@@ -9,7 +9,7 @@ from pathlib import Path
 from nodewise.cluster import api, namespace
 
 
-class Local(api.Cluster):
+class LocalProcesses(api.Cluster):
     """A cluster of `nodes` processes on this machine.
 
     Each node has `cores` cores: 1, or more if it stands for several devices. Nodes share cores if

@@ -161,7 +161,7 @@ def _settings_of_kind(value: object) -> object:
     return CLUSTERS[kind].model_validate(value)
 
 
-Cluster = Annotated[SerializeAsAny[ClusterSettings], BeforeValidator(_settings_of_kind)]
+AnyCluster = Annotated[SerializeAsAny[ClusterSettings], BeforeValidator(_settings_of_kind)]
 
 
 def node_in_words(label: str) -> str:
@@ -225,7 +225,7 @@ class Cell(Feeding):
     exchange: Line | None = None
     servers: int = Field(default=0, ge=0, le=MAX_NODES)
     one_process: bool = False
-    cluster: Cluster
+    cluster: AnyCluster
     build: Line | None = None
     load: Spec | None = None
     batch: int = Field(ge=1, le=MAX_BATCH)
@@ -267,7 +267,7 @@ class Cell(Feeding):
         return self.workers + self.servers + self.preprocessing_nodes
 
     @property
-    def machines(self) -> Cluster:
+    def machines(self) -> ClusterSettings:
         """The cluster settings that apply to this cell's number of nodes."""
         return self.cluster.for_nodes(self.nodes)
 

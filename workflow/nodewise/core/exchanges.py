@@ -15,19 +15,20 @@ from typing import Any, Literal, NamedTuple
 
 from nodewise.core.registry import Registry
 
-Options = Mapping[str, Any]
-"""The options of a cell's strategy."""
 Waits = Literal["in every step", "once in τ steps", "never"]
 Content = Literal["nothing", "gradients", "compressed gradients", "weights", "activations"]
 
 
 @dataclass(frozen=True)
-class Job:
-    """What the traffic of a step depends on. `payload_bytes` is the size S of a gradient."""
+class Step:
+    """A training step, as far as its traffic depends on it.
+
+    `payload_bytes` is the size S of a gradient, and `options` are those of the strategy.
+    """
 
     nodes: int
     payload_bytes: float
-    options: Options = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     steps_per_epoch: int = 1
 
 
@@ -35,7 +36,7 @@ class Traffic(NamedTuple):
     """What a node sends in a step.
 
     Attributes:
-        bytes_sent: bytes, as the mean over the nodes that train; None if a job does not say them.
+        bytes_sent: bytes, as the mean over the nodes that train; None if a step does not say them.
         busiest_bytes: bytes that the busiest node sends. It receives as many.
         messages: messages that a node sends one after another.
         turns: 1 if the busiest node sends and receives at the same time, 2 if it receives first.
@@ -57,7 +58,7 @@ class Exchange:
         content: what they send each other.
         holds: who holds the parameters, for readers.
         formula: `bytes_sent` of `traffic` for readers. n is the number of nodes, S the payload.
-        traffic: what nodes send in a step of a job.
+        traffic: what nodes send in a step.
         law: the name of the law of the step time; None if there is none.
         in_process: whether the nodes are devices of one process, without a network between them.
         plain_alone: whether one node with these options does just what plain training does.
@@ -70,10 +71,10 @@ class Exchange:
     content: Content = "gradients"
     holds: str = "every worker"
     formula: str
-    traffic: Callable[[Job], Traffic]
+    traffic: Callable[[Step], Traffic]
     law: str | None = None
     in_process: bool = False
-    plain_alone: Callable[[Options], bool] = lambda _: True
+    plain_alone: Callable[[Mapping[str, Any]], bool] = lambda _: True
     hidden_share: float | None = None
 
     @property
@@ -111,52 +112,52 @@ def exchanges_where(condition: Callable[[Exchange], bool]) -> list[str]:
     return [name for name, exchange in EXCHANGES.items() if condition(exchange)]
 
 
-def _silence(_: Job) -> Traffic:
+def _silence(_: Step) -> Traffic:
     return Traffic(0.0, 0.0, 0)
 
 
-def all_reduce(job: Job) -> Traffic:
-    """Return the traffic of a ring that sums `job.payload_bytes` over all nodes."""
-    sent = 2 * (job.nodes - 1) / job.nodes * job.payload_bytes
-    return Traffic(sent, sent, 2 * (job.nodes - 1))
+def all_reduce(step: Step) -> Traffic:
+    """Return the traffic of a ring that sums `step.payload_bytes` over all nodes."""
+    sent = 2 * (step.nodes - 1) / step.nodes * step.payload_bytes
+    return Traffic(sent, sent, 2 * (step.nodes - 1))
 
 
-def _driver(job: Job) -> Traffic:
+def _driver(step: Step) -> Traffic:
     """Return the traffic of a star: its driver sends half of all bytes."""
-    ring = all_reduce(job)
-    return ring._replace(busiest_bytes=(job.nodes - 1) * job.payload_bytes, turns=2)
+    ring = all_reduce(step)
+    return ring._replace(busiest_bytes=(step.nodes - 1) * step.payload_bytes, turns=2)
 
 
-def _served(job: Job) -> Traffic:
+def _served(step: Step) -> Traffic:
     """Return the traffic with parameter servers, which answer all workers."""
-    to_all = job.nodes * job.payload_bytes / job.options.get("servers", 1)
-    return Traffic(float(job.payload_bytes), to_all, 2, turns=2)
+    to_all = step.nodes * step.payload_bytes / step.options.get("servers", 1)
+    return Traffic(float(step.payload_bytes), to_all, 2, turns=2)
 
 
-def _averaging(job: Job) -> Traffic:
+def _averaging(step: Step) -> Traffic:
     """Return the traffic of a ring once per period."""
-    period = job.options.get("period", "epoch")
-    steps = max(1, job.steps_per_epoch if period == "epoch" else period)
-    ring = all_reduce(job)
+    period = step.options.get("period", "epoch")
+    steps = max(1, step.steps_per_epoch if period == "epoch" else period)
+    ring = all_reduce(step)
     sent = ring.busiest_bytes / steps
     return Traffic(sent, sent, ring.messages / steps)
 
 
-def _all_gather(job: Job) -> Traffic:
+def _all_gather(step: Step) -> Traffic:
     """Return the traffic if each node sends its message to all others.
 
     Its size is known for half precision. For the others the plan takes half the bytes of a ring.
     """
-    ring = all_reduce(job)
-    if job.options.get("method") != "float16":
+    ring = all_reduce(step)
+    if step.options.get("method") != "float16":
         return ring._replace(bytes_sent=None, busiest_bytes=ring.busiest_bytes / 2)
-    sent = (job.nodes - 1) * job.payload_bytes / 2
-    return Traffic(sent, sent, 2 * (job.nodes - 1))
+    sent = (step.nodes - 1) * step.payload_bytes / 2
+    return Traffic(sent, sent, 2 * (step.nodes - 1))
 
 
-def _stages(job: Job) -> Traffic:
+def _stages(step: Step) -> Traffic:
     """Return the traffic of a ring, in place of activations, whose size is not known."""
-    return all_reduce(job)._replace(bytes_sent=None)
+    return all_reduce(step)._replace(bytes_sent=None)
 
 
 NONE = Exchange(

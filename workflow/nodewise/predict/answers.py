@@ -32,7 +32,7 @@ _MOST = 1e15
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class TrainingJob:
     """What is trained, and under which conditions.
 
     Attributes:
@@ -66,7 +66,7 @@ class Job:
         if self.epochs != 1 and self.steps:
             raise UserError("--epochs: has no effect, as the target says how many are needed")
 
-    def with_examples(self, examples: float | None) -> "Job":
+    def with_examples(self, examples: float | None) -> "TrainingJob":
         """Return the job with its name, for epochs of so many examples; many if it is not known.
 
         Raises:
@@ -80,7 +80,7 @@ class Job:
         name = "run" if self.steps else _MANY if examples is None else epochs
         return replace(self, name=name, examples=examples or _MANY_EXAMPLES)
 
-    def of_curve(self, curve: Curve) -> "Job":
+    def of_curve(self, curve: Curve) -> "TrainingJob":
         """Return the job for a curve: a run to an accuracy if its steps are known, else epochs.
 
         Times that are not in seconds are those of an epoch of one example. Without batches, only
@@ -149,7 +149,7 @@ class Answers:
             nothing about others.
     """
 
-    job: Job
+    job: TrainingJob
     nodes: Floats
     batch: Floats
     step_s: Floats

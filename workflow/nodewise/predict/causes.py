@@ -3,24 +3,25 @@
 A step consists of computing, of what is usual on such a cluster (`cluster_steps`: bytes, messages,
 unequal devices), and of what one more cause adds. The size of a cause is not known beforehand, so
 it is drawn from a distribution that covers what such causes do in practice. `causes.yaml` declares
-the causes; `Steps.parts` has the seconds that each adds.
+the causes; `Slowdown.parts` has the seconds that each adds.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nodewise.core.errors import UserError
-from nodewise.predict.cluster_links import constants
-from nodewise.predict.cluster_steps import DRAWS, Cluster, Draws, Training
+from nodewise.core.schema import read_tree
+from nodewise.predict.cluster_steps import DRAWS, Draws, Topology, Training
 from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import Posted
 
-CAUSES: Mapping[str, Mapping[str, Any]] = constants("causes")["causes"]
+CAUSES: dict[str, dict[str, Any]] = read_tree(Path(__file__).with_name("causes.yaml"))["causes"]
 BYTES, MESSAGES, STRAGGLERS = "exchange by bytes", "exchange by messages", "stragglers"
 INPUT, SERVERS, SPARSE = "input", "servers", "sparse gradients gathered"
 LINK, NO_OVERLAP = "wrong interface or transport", "no overlap"
@@ -39,7 +40,7 @@ _SATURATED = 0.4  # how often the reference already waits for input
 
 
 @dataclass
-class Steps:
+class Slowdown:
     """A training that does not scale, with draws of the parts of its step by possible causes.
 
     Attributes:
@@ -66,7 +67,7 @@ class Steps:
     """
 
     posted: tuple[Posted, ...]
-    cluster: Cluster
+    cluster: Topology
     training: Training
     strong: bool = False
     controls: Mapping[str, Posted] = field(default_factory=dict)
@@ -222,6 +223,6 @@ class Steps:
 
 
 def total(parts: Floats, absent: Collection[str] = ()) -> Floats:
-    """Return the seconds of all parts of a step but those of absent kinds; see `Steps.parts`."""
+    """Return the seconds of all parts of a step but those of absent kinds; see `Slowdown.parts`."""
     there = np.array([True, *(cause["of"] not in absent for cause in CAUSES.values())])
     return np.asarray(parts[there].sum(axis=0))

@@ -7,15 +7,13 @@ nccl-tests, rccl-tests or OSU's `osu_allreduce` printed. Then the user's own lin
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from nodewise.core.errors import UserError
-from nodewise.core.plain_yaml import load_yaml
-from nodewise.core.schema import read_bytes, read_json
+from nodewise.core.schema import read_bytes, read_json, read_tree
 from nodewise.core.units import counted
 from nodewise.predict.known_links import fit_rings
 from nodewise.results.calibration import Calibration
@@ -47,9 +45,9 @@ nominal or measured rates in bytes per second."""
 
 
 @cache
-def constants(file: str = "cluster_constants") -> Mapping[str, Any]:
-    """Return the constants of links and clusters, or another YAML file of this package."""
-    return dict(load_yaml(files("nodewise.predict").joinpath(f"{file}.yaml").read_text()))
+def constants() -> Mapping[str, Any]:
+    """Return the constants of links and clusters."""
+    return dict(read_tree(Path(__file__).with_name("cluster_constants.yaml")))
 
 
 def read_link(level: Level, text: str) -> Link:

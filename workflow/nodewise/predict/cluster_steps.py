@@ -44,7 +44,7 @@ _LEAST_COMPUTE = 0.1  # share of a given step: nobody starts from devices that w
 
 
 @dataclass(frozen=True)
-class Cluster:
+class Topology:
     """Nodes of equal devices. A link that no message takes may be None."""
 
     devices_per_node: int
@@ -102,7 +102,7 @@ class Draws:
     """
 
     def __init__(
-        self, cluster: Cluster, training: Training, known: Mapping[str, Any] | None = None
+        self, cluster: Topology, training: Training, known: Mapping[str, Any] | None = None
     ) -> None:
         if training.parameters is None:
             raise UserError("needs --parameters or --payload, the size of a gradient")
@@ -160,7 +160,7 @@ class Draws:
         return self._one_of(np.array(ways or [_NO_LINK]))
 
     def parts(self, layout: tuple[int, int]) -> tuple[Floats, Floats, Floats]:
-        """Return what a step on a layout (see `Cluster`) consists of, without what is hidden.
+        """Return what a step on a layout (see `Topology`) consists of, without what is hidden.
 
         Returns:
             slow(n)/c, (1 + draws); the seconds of sending bytes within a node and between nodes,
@@ -203,7 +203,7 @@ class Draws:
 
 
 def forecast_throughputs(
-    cluster: Cluster,
+    cluster: Topology,
     training: Training,
     devices: Sequence[int],
     known: Mapping[str, Any] | None = None,

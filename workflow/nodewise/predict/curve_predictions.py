@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import DEVIATIONS
-from nodewise.predict.answers import FAR, Answers, Job, check_amount, with_best_batch
+from nodewise.predict.answers import FAR, Answers, TrainingJob, check_amount, with_best_batch
 from nodewise.predict.fit import Fit, with_interval
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.points import Floats, Points
@@ -46,7 +46,7 @@ class CurvePredictions:
         self,
         curve: Curve,
         nodes: Iterable[int],
-        job: Job,
+        job: TrainingJob,
         *,
         batch: float | None = None,
         global_batch: float | None = None,
@@ -140,7 +140,7 @@ class CurvePredictions:
 def find_answers(
     file: FitFile,
     nodes: Sequence[int],
-    job: Job,
+    job: TrainingJob,
     *,
     batch: float | None = None,
     global_batch: float | None = None,

@@ -1,32 +1,35 @@
 """Why training on many devices is not faster: which cause, what would decide it, what helps.
 
-Each cause predicts the measured numbers by the draws of `causes.Steps`. A draw counts by how well
-it meets them, times how frequent its cause is. The largest part of the extra time in a draw is its
-cause, so the weights of the draws are the probabilities of the causes.
+Each cause predicts the measured numbers by the draws of `causes.Slowdown`. A draw counts by how
+well it meets them, times how frequent its cause is. The largest part of the extra time in a draw is
+its cause, so the weights of the draws are the probabilities of the causes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nodewise.core.schema import read_tree
 from nodewise.core.units import write_percent
-from nodewise.predict.causes import BYTES, CAUSES, CORES, INPUT, LINK, NORMAL, Steps, total
-from nodewise.predict.cluster_links import constants
+from nodewise.predict.causes import BYTES, CAUSES, CORES, INPUT, LINK, NORMAL, Slowdown, total
 from nodewise.predict.cluster_steps import draw_weights
 from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import UNITS
 
-_CERTAIN = 0.9  # the probability from which on a cause is
-MEASUREMENTS: Mapping[str, str] = constants("causes")["measurements"]
+_DECLARED: Any = read_tree(Path(__file__).with_name("causes.yaml"))
+MEASUREMENTS: Mapping[str, str] = _DECLARED["measurements"]
 """Measurements that show causes: what to do."""
+_ABSENT: Mapping[str, Collection[str]] = _DECLARED["absent"]
+_CERTAIN = 0.9  # the probability from which on a cause is
 _INPUT_DOMINATES = 0.5  # of a step
 _MOST_EFFICIENT = 1.2  # caches and faster kernels of larger batches explain no more
 _CHECK_UNITS = "Check the units: examples or steps, in total or per device; and a device's batch."
 _LEAST_LIKELY, _LEAST_GAIN = 0.05, 1.03  # of the remedies that are listed
 
 
-def explain(steps: Steps) -> dict[str, Any]:
+def explain(case: Slowdown) -> dict[str, Any]:
     """Return why the last number of devices is not faster: the keys that the command's help lists.
 
     Scaling is `normal` if it is as good as can be expected; if steps were timed, only if each
@@ -36,43 +39,43 @@ def explain(steps: Steps) -> dict[str, Any]:
     link's rate, `implied_gbyte_per_s` means that another link is in use. A measured share of
     waiting for input that is most of the last number's step is the cause.
     """
-    share = steps.training.input_share
+    share = case.training.input_share
     about: dict[str, Any] = {
         "input_share": share,
-        "read": _read(steps),
-        "implied_gbyte_per_s": implied_rate(steps),
-        "efficiency": steps.efficiency,
+        "read": _read(case),
+        "implied_gbyte_per_s": implied_rate(case),
+        "efficiency": case.efficiency,
     }
     if share is not None and share >= _INPUT_DOMINATES:
         cause = {"name": INPUT, "probability": 1.0, "share": share, "low": share, "high": share}
         shown = f"{write_percent(share)} of a step is waiting for the next batch, as measured."
         about |= {"causes": [cause], "decided": True, "normal": False, "measure": None}
         return about | {"remedies": [], "sentence": f"The cause is: {INPUT} (100 %). {shown}"}
-    one, many = steps.parts(steps.first.devices, reference=True), steps.parts(steps.last.devices)
-    absent = {"": (), **constants("causes")["absent"]}
-    measured = [("", posted) for posted in steps.posted[1:]] + [*steps.controls.items()]
+    one, many = case.parts(case.first.devices, reference=True), case.parts(case.last.devices)
+    absent = {"": (), **_ABSENT}
+    measured = [("", posted) for posted in case.posted[1:]] + [*case.controls.items()]
     misses = [
-        np.log(total(steps.parts(run.devices), absent[name]) / total(one) / steps.measured(run))
+        np.log(total(case.parts(run.devices), absent[name]) / total(one) / case.measured(run))
         for name, run in measured
     ]
-    prior = np.array([*steps.frequent.values()])[:, None]
+    prior = np.array([*case.frequent.values()])[:, None]
     weights = draw_weights(np.swapaxes(misses, 0, 1), prior)
     extra = np.maximum(0, many - one)[1:].reshape(len(CAUSES), -1)
-    causes, remedies = [*_causes(extra, weights.ravel())], [*_remedies(steps, many, weights)]
-    possible = steps.efficiency <= _MOST_EFFICIENT
-    normal = possible and steps.efficiency >= NORMAL and steps.examples_known
-    normal = normal and not steps.same_devices
+    causes, remedies = [*_causes(extra, weights.ravel())], [*_remedies(case, many, weights)]
+    possible = case.efficiency <= _MOST_EFFICIENT
+    efficient = possible and case.efficiency >= NORMAL
+    normal = efficient and case.examples_known and not case.same_devices
     # On the same devices, numbers show busy cores at most; between nodes, the link must be known.
-    telling = not steps.same_devices or (steps.cores is not None and causes[0]["name"] == CORES)
-    link_unknown = steps.across and not steps.link_told and causes[0]["name"] in (BYTES, LINK)
+    telling = not case.same_devices or (case.cores is not None and causes[0]["name"] == CORES)
+    link_unknown = case.across and not case.link_told and causes[0]["name"] in (BYTES, LINK)
     certain = telling and causes[0]["probability"] >= _CERTAIN and not link_unknown
-    decided = possible and (not steps.first.times_steps if normal else certain)
-    wanted = "link" if link_unknown else _most_telling(steps, causes)
+    decided = possible and (not case.first.times_steps if normal else certain)
+    wanted = "link" if link_unknown else _most_telling(case, causes)
     measure = None if decided else MEASUREMENTS[wanted] if possible else _CHECK_UNITS
     likely = [f"{row['name']} ({write_percent(row['probability'])})" for row in causes[:2]]
     if normal:
         unsure = f", if each device has a batch of its own. To be sure: {measure}"
-        good = f"scaling is normal, with an efficiency of {write_percent(steps.efficiency)}"
+        good = f"scaling is normal, with an efficiency of {write_percent(case.efficiency)}"
         sentence = f"Nothing is wrong: {good}{unsure if measure else '.'}"
     elif not possible:
         sentence = f"The numbers do not fit: more than each device can do alone. {_CHECK_UNITS}"
@@ -104,50 +107,49 @@ def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
             yield about | {"low": min(low, mean), "high": max(high, mean)}
 
 
-def _most_telling(steps: Steps, causes: Sequence[Mapping[str, Any]]) -> str:
+def _most_telling(case: Slowdown, causes: Sequence[Mapping[str, Any]]) -> str:
     """Return the measurement that would tell the most likely cause from the next."""
     likely = [CAUSES[one["name"]]["of"] for one in causes[:2]]
-    absent = constants("causes")["absent"].items()
     done = {
         # A run that lacks both of the likeliest causes, or none, does not tell them apart.
-        **{name: sum(of in kinds for of in likely) != 1 for name, kinds in absent},
-        **dict.fromkeys(steps.controls, True),
-        "link": steps.link_measured,
-        "sums": steps.servers is not None,
-        "payload": steps.training.parameters is not None,
-        "cores": steps.cores is not None,
-        "third": len(steps.posted) > 2,
-        "node": steps.first.devices > 1 or steps.layout(steps.posted[1].devices)[1] == 1,
+        **{name: sum(of in kinds for of in likely) != 1 for name, kinds in _ABSENT.items()},
+        **dict.fromkeys(case.controls, True),
+        "link": case.link_measured,
+        "sums": case.servers is not None,
+        "payload": case.training.parameters is not None,
+        "cores": case.cores is not None,
+        "third": len(case.posted) > 2,
+        "node": case.first.devices > 1 or case.layout(case.posted[1].devices)[1] == 1,
     }
     (best, *more), *others = [CAUSES[cause["name"]]["measure"] for cause in causes]
     wanted: list[str] = [best, *others[0], *more, *(name for each in others for name in each)]
-    if steps.same_devices:
+    if case.same_devices:
         wanted.insert(0, "cores")
     return next(name for name in wanted if not done.get(name))
 
 
-def _remedies(steps: Steps, many: Floats, weights: Floats) -> list[dict[str, Any]]:
+def _remedies(case: Slowdown, many: Floats, weights: Floats) -> list[dict[str, Any]]:
     """Return the remedies that bring something, the best first.
 
     `many` are the parts of the step in question, (parts, possible causes, draws).
     """
-    last, count, possible = steps.last, steps.last.devices, [*steps.frequent]
-    inside, nodes = steps.layout(count)
+    last, count, possible = case.last, case.last.devices, [*case.frequent]
+    inside, nodes = case.layout(count)
     tried: list[tuple[str, str | None, Floats, int]] = []
-    for name, factors in constants("causes")["remedies"].items():
+    for name, factors in _DECLARED["remedies"].items():
         each = np.array([1.0, *(factors.get(cause["of"], 1.0) for cause in CAUSES.values())])
-        if name != "gradients in 16 bits" or steps.training.bytes_each == (4.0,):
+        if name != "gradients in 16 bits" or case.training.bytes_each == (4.0,):
             tried.append((name, None, many * each[:, None, None], count))
     if nodes > 1 and inside > 1:
-        after = steps.parts(inside, reference=inside == steps.first.devices)
+        after = case.parts(inside, reference=inside == case.first.devices)
         tried.append((f"only the {inside} devices of one node", None, after, inside))
-    without = steps.parts(count, usual=True)
+    without = case.parts(count, usual=True)
     tried += [(CAUSES[x]["remedy"], x, without, count) for x in possible if "remedy" in CAUSES[x]]
     found = []
     for name, cause, after, devices in tried:
         chosen = slice(None) if cause is None else possible.index(cause)
         share = weights[chosen].ravel()
-        more = devices * steps.examples(devices) / count / steps.examples(count)
+        more = devices * case.examples(devices) / count / case.examples(count)
         gains = (total(many) / total(after) * more)[chosen].ravel()
         if share.sum() < _LEAST_LIKELY:
             continue
@@ -160,26 +162,26 @@ def _remedies(steps: Steps, many: Floats, weights: Floats) -> list[dict[str, Any
     return sorted(found, key=lambda row: -row["likely"] * (row["gain"] - 1))
 
 
-def implied_rate(steps: Steps) -> float | None:
+def implied_rate(case: Slowdown) -> float | None:
     """Return the bytes of the exchange over the extra time, in GB/s; None if unknown."""
-    first, last, training = steps.first, steps.last, steps.training
+    first, last, training = case.first, case.last, case.training
     timed = first.times_steps or (first.clock == "samples_per_s" and training.batch)
     if not training.parameters or not timed or last.devices == 1:
         return None
     step_s = first.devices * (training.batch or 1.0) / first.value if first.rises else first.value
-    extra_s = step_s * (steps.measured(last) - steps.examples(last.devices))
-    ring = 2 * (1 - 1 / steps.layout(last.devices)[int(steps.across)])
+    extra_s = step_s * (case.measured(last) - case.examples(last.devices))
+    ring = 2 * (1 - 1 / case.layout(last.devices)[int(case.across)])
     gbyte = ring * training.parameters * training.bytes_each[-1] / 1e9
     return gbyte / extra_s if extra_s > 0 else None
 
 
-def _read(steps: Steps) -> list[str]:
-    read = [*map(str, steps.posted), *(f"{name}: {one}" for name, one in steps.controls.items())]
-    if steps.training.batch is None and steps.first.devices < steps.last.devices:
+def _read(case: Slowdown) -> list[str]:
+    read = [*map(str, case.posted), *(f"{name}: {one}" for name, one in case.controls.items())]
+    if case.training.batch is None and case.first.devices < case.last.devices:
         read.append("assumed: the same batch on each device")
-    if steps.first.times_steps and steps.first.devices < steps.last.devices:
-        gain = steps.efficiency * steps.last.devices / steps.first.devices
-        read.append(f"a step of {steps.last.devices} devices has {gain:.2f} times the examples/s")
+    if case.first.times_steps and case.first.devices < case.last.devices:
+        gain = case.efficiency * case.last.devices / case.first.devices
+        read.append(f"a step of {case.last.devices} devices has {gain:.2f} times the examples/s")
     return read
 
 

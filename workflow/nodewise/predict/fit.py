@@ -26,13 +26,14 @@ from nodewise.core.errors import UserError
 from nodewise.core.intervals import INTERVAL
 from nodewise.predict.law import Law
 from nodewise.predict.points import Floats, Points
+from nodewise.results.curves import TIMED_PARTS
 
 TAILS = ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
 DRAWS = 400
 TAILED = 5.0  # degrees of freedom of the t distribution of residuals
 _ROUNDS = 2  # how often the coefficients are estimated, and then the noise
 _UNCLEAR = 0.15  # a term is not identified if its uncertainty exceeds this share of the step
-PARTS = {"compute_s": "compute", "wait_s": "wait", "communicate_s": "communicate"}
+_TIMES = ("step", *(name.removesuffix("_s") for name in TIMED_PARTS))  # as laws call them
 _PART_FLOOR = 0.05  # share of the step below which a part cannot be told from 0
 _PART_NOISE = 2.0  # noise of parts relative to that of steps: fewer steps are measured
 _NOISE, _NOISE_FREEDOM = 0.05, 3.0  # prior of the noise, and its weight in degrees of freedom
@@ -41,7 +42,7 @@ _LEAST = 1e-3  # a law's times are at least this share of the observed time
 _AT_BOUND = 1e-6  # the search never quite reaches bounds: coefficients this close are there
 _MOVE = 1e-6  # step of finite differences, as a share of the training step
 
-Coefficient = tuple[str, str]
+CoefficientKey = tuple[str, str]
 """The name of a parameter, and the label of the model or link that its value belongs to."""
 
 
@@ -53,7 +54,7 @@ class Prior(NamedTuple):
     least: float = 0.0
 
 
-Priors = Mapping[Coefficient, Prior]
+Priors = Mapping[CoefficientKey, Prior]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Fit:
     """
 
     law: Law
-    coefficients: tuple[Coefficient, ...]
+    coefficients: tuple[CoefficientKey, ...]
     draws: Floats
     noise: float
     certain: tuple[bool, ...]
@@ -169,7 +170,7 @@ class _Problem:
         pairs = [(p, label) for p in law.parameters for label in labels[p.scope]]
         self.coefficients = tuple((p.name, label) for p, label in pairs)
         self.rows = _rows_of(law, self.coefficients, points)
-        measured = np.array([points.step_s, *(getattr(points, name) for name in PARTS)])
+        measured = np.array([points.step_s, *(getattr(points, name) for name in TIMED_PARTS)])
         self.kind, self.point = np.nonzero(np.isfinite(measured))
         self.floor = _PART_FLOOR * points.step_s[self.point] * (self.kind > 0)
         self.observed = measured[self.kind, self.point] + self.floor
@@ -219,7 +220,7 @@ class _Problem:
         by_name = {p.name: moved[:, i] for i, p in enumerate(self.law.parameters)}
         times = self.law.seconds(by_name, points)
         shape = (len(each) + 1, len(points))
-        return np.array([np.broadcast_to(times[of], shape) for of in ("step", *PARTS.values())])
+        return np.array([np.broadcast_to(times[of], shape) for of in _TIMES])
 
     def values(self, y: Floats) -> Floats:
         """Return the coefficients, (…, coefficients)."""
@@ -298,7 +299,7 @@ class _Problem:
         return np.array([nnls(r, side)[0] for side in sides]).reshape(draws, len(y))
 
 
-def _rows_of(law: Law, coefficients: Sequence[Coefficient], points: Points) -> NDArray[np.intp]:
+def _rows_of(law: Law, coefficients: Sequence[CoefficientKey], points: Points) -> NDArray[np.intp]:
     """Return the index of the coefficient for each parameter and point, (parameters, points).
 
     An index of −1 means that there is no such coefficient; its value counts as 0.

@@ -14,13 +14,13 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.core.exchanges import EXCHANGES, exchanges_where
 from nodewise.core.progress import progress
-from nodewise.predict.fit import DRAWS, PARTS, Fit, Priors, fit
+from nodewise.predict.fit import DRAWS, Fit, Priors, fit
 from nodewise.predict.known_links import calibrated_rates, known_of
 from nodewise.predict.law import LAWS, Law, law_text
 from nodewise.predict.laws.collectives import RingAllReduce
 from nodewise.predict.points import Points
 from nodewise.results.calibration import Calibration
-from nodewise.results.curves import USUAL, Curve, Measured
+from nodewise.results.curves import TIMED_PARTS, USUAL, Curve, Measured
 
 CURVE = ["source", "study", "experiment", "model", "strategy", "curve"]
 """The columns that every table of fits has about a curve. `source` is the kind of its points."""
@@ -55,7 +55,7 @@ class CurveGroup:
     def points(self) -> Points:
         """Return the rows as points."""
         names = ["nodes", "batch_per_worker", "payload_bytes", "step_time_s"]
-        measured = {name: self.rows[name].to_numpy(float) for name in ("noise", *PARTS)}
+        measured = {name: self.rows[name].to_numpy(float) for name in ("noise", *TIMED_PARTS)}
         model = self.rows["curve"].to_numpy(str)
         axes = self.rows[names].to_numpy(float).T
         return Points.of(*axes, model=model, link=self.link, **measured)
@@ -129,7 +129,7 @@ def curves_of(group: CurveGroup) -> list[Curve]:
     """Return the curves of a group with their fitted points, in the form of a fit.json."""
     found = []
     for name, rows in group.fitted.rows.groupby("curve", sort=False):
-        columns = rows[["nodes", "batch_per_worker", "step_time_s", "noise", *PARTS]]
+        columns = rows[["nodes", "batch_per_worker", "step_time_s", "noise", *TIMED_PARTS]]
         measured = columns.astype(object).where(columns.notna(), None).to_dict("records")
         payload = float(rows["payload_bytes"].median())  # 1 if a user's file does not give it
         per_machine = float(rows["nodes_per_machine"].max())

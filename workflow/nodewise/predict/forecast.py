@@ -14,9 +14,9 @@ import numpy as np
 
 from nodewise.core.cell import WATTS_PER_CORE
 from nodewise.core.errors import UserError
-from nodewise.predict.answers import STEP_TIME, Answers, Job, check_amount, with_best_batch
+from nodewise.predict.answers import STEP_TIME, Answers, TrainingJob, check_amount, with_best_batch
 from nodewise.predict.cluster_links import constants, link_name, read_link
-from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
+from nodewise.predict.cluster_steps import Topology, Training, forecast_throughputs
 from nodewise.results.convert import convert
 from nodewise.results.curves import measurements
 from nodewise.results.importers import read_rows
@@ -145,14 +145,14 @@ def named_constant(option: str, text: str) -> Any:  # noqa: ANN401
     raise UserError(f"--{option} {text[:40]}: must be one of {', '.join(known)}")
 
 
-def cluster_of(
+def topology_of(
     devices_per_node: int | None = None,
     within: str | None = None,
     between: str | None = None,
     *,
     link: str | None = None,
     given: int | None = None,
-) -> Cluster:
+) -> Topology:
     """Return the cluster that texts describe. Links that are not stated may be any.
 
     Args:
@@ -176,7 +176,7 @@ def cluster_of(
     if between and not devices_per_node and (given or 1) > 1:
         raise UserError("--given-devices: needs --devices-per-node, as they may be in one node")
     per_node = devices_per_node or (1 if between else _MOST_DEVICES)
-    return Cluster(
+    return Topology(
         per_node,
         read_link("within", within or "unknown") if per_node > 1 else None,
         read_link("between", between or "unknown"),
@@ -192,10 +192,10 @@ def devices_of(nodes: Sequence[int], devices_per_node: int) -> list[int]:
 
 
 def forecast(
-    cluster: Cluster,
+    cluster: Topology,
     training: Training,
     devices: Sequence[int],
-    job: Job,
+    job: TrainingJob,
     *,
     global_batch: float | None = None,
     batches: Sequence[float] = (),

@@ -12,7 +12,7 @@ import sympy
 
 from nodewise.core.cell import MOST_PER_MACHINE
 from nodewise.core.intervals import median_error
-from nodewise.predict.fit import Coefficient, Fit, Prior, fit
+from nodewise.predict.fit import CoefficientKey, Fit, Prior, fit
 from nodewise.predict.law import LINK, Law, Parameter, S, alpha, beta, n, positive
 from nodewise.predict.laws.collectives import RingAllReduce
 from nodewise.predict.points import Points
@@ -48,7 +48,7 @@ def calibrated_rates(calibrations: Iterable[Calibration]) -> Rates:
     return rates
 
 
-def known_of(rows: pd.DataFrame, link: str, calibrated: Rates) -> dict[Coefficient, Prior]:
+def known_of(rows: pd.DataFrame, link: str, calibrated: Rates) -> dict[CoefficientKey, Prior]:
     """Return what is known of the latency and bandwidth of a link, and of the input of its curves.
 
     No bandwidth exceeds the rate of an emulated link, and its latency is the configured one plus

@@ -30,7 +30,7 @@ L = TypeVar("L", bound="Law")
 
 n, b, S = sympy.symbols("n b S", nonnegative=True)
 """Nodes; batch per worker, in examples; payload, in bytes."""
-PARTS: Mapping[str, Symbol] = {
+SYMBOLS: Mapping[str, Symbol] = {
     "slowest": Symbol("m_n", nonnegative=True),
     **{
         part: Symbol(f"t_{part}", nonnegative=True)
@@ -151,7 +151,7 @@ class Law:
         title: name in tables and charts.
         source: publication of the formula.
         parameters: the coefficients.
-        step: the formula of the step time from its parts, with the symbols of `PARTS`.
+        step: the formula of the step time from its parts, with the symbols of `SYMBOLS`.
     """
 
     name: ClassVar[str]
@@ -166,11 +166,11 @@ class Law:
         / sympy.sqrt(1 + 0.421 * sympy.log(n) - 0.175 * sympy.sqrt(sympy.log(n)))
     )
     compute: ClassVar[Expr] = c_0 + c_1 * b
-    wait: ClassVar[Expr] = (sigma + v * PARTS["compute"]) * PARTS["slowest"]
+    wait: ClassVar[Expr] = (sigma + v * SYMBOLS["compute"]) * SYMBOLS["slowest"]
     input: ClassVar[Expr] = EXCESS_INPUT.symbol * b * (n - 1)
     communicate: ClassVar[Expr] = sympy.S.Zero
     step: ClassVar[Expr] = in_order(
-        PARTS["compute"], PARTS["wait"], PARTS["input"], PARTS["communicate"]
+        SYMBOLS["compute"], SYMBOLS["wait"], SYMBOLS["input"], SYMBOLS["communicate"]
     )
 
     def __post_init__(self) -> None:
@@ -196,10 +196,10 @@ class Law:
     @classmethod
     def formulas(cls) -> dict[str, Expr]:
         """Return the formulas of the parts, in order, then that of the step; m_n only if used."""
-        formulas = {name: sympy.sympify(getattr(cls, name)) for name in (*PARTS, "step")}
+        formulas = {name: sympy.sympify(getattr(cls, name)) for name in (*SYMBOLS, "step")}
         used = set().union(*(formula.free_symbols for formula in formulas.values()))
         return {
-            name: of for name, of in formulas.items() if name != "slowest" or PARTS[name] in used
+            name: of for name, of in formulas.items() if name != "slowest" or SYMBOLS[name] in used
         }
 
     def seconds(self, values: Mapping[str, Any], points: Points) -> dict[str, Floats]:
@@ -232,7 +232,7 @@ def _compiled(law: type[Law]) -> tuple[list[str], Callable[..., list[Any]]]:
     """
     formulas, whole = law.formulas(), dict[Symbol, Expr]()
     for name, formula in formulas.items():
-        whole[PARTS.get(name, Symbol(name))] = formula.xreplace(whole)
+        whole[SYMBOLS.get(name, Symbol(name))] = formula.xreplace(whole)
     settings = [positive(each.metadata["letter"]) for each in fields(law)]
     arguments = [n, b, S, *(p.symbol for p in law.parameters), *settings]
     return [*formulas], sympy.lambdify(arguments, [*whole.values()], "numpy", cse=True)

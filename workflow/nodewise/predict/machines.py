@@ -17,9 +17,9 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error
-from nodewise.predict.answers import Job
+from nodewise.predict.answers import TrainingJob
 from nodewise.predict.cluster_steps import Training
-from nodewise.predict.forecast import cluster_of, forecast, forecast_rows
+from nodewise.predict.forecast import forecast, forecast_rows, topology_of
 from nodewise.predict.question_files import Amount, Count, Question, Row
 from nodewise.results.csv_file import read_table
 from nodewise.results.published import RATE, forecast_cases
@@ -79,7 +79,7 @@ def compare_machines(
     training: Training,
     nodes: Sequence[int],
     *,
-    job: Job,
+    job: TrainingJob,
     device: str | None = None,
     **asked: Any,  # noqa: ANN401
 ) -> list[Row]:
@@ -97,7 +97,7 @@ def compare_machines(
     for machine in machines:
         speed, deviation = machine.speed or 1.0, 0.0
         try:
-            cluster = cluster_of(machine.devices, machine.within, machine.between)
+            cluster = topology_of(machine.devices, machine.within, machine.between)
             if machine.speed is None and machine.device is not None:
                 speed, deviation = device_speed(machine.device, device)
         except UserError as error:

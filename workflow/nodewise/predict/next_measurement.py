@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.core.units import counted, write_percent
-from nodewise.predict.answers import Answers, Job
+from nodewise.predict.answers import Answers, TrainingJob
 from nodewise.predict.curve_predictions import find_answers, most_efficient
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.points import Floats
@@ -46,7 +46,7 @@ def next_rows(
     so far. `answer` says this in words. Batches are as for `find_answers`.
     """
     found = find_answers(
-        file, nodes, Job(), batch=batch, global_batch=global_batch, whole_machines=True
+        file, nodes, TrainingJob(), batch=batch, global_batch=global_batch, whole_machines=True
     )
     return [_row(curve, answers, np.isin(answers.nodes, nodes)) for curve, answers in found]
 

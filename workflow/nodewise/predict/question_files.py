@@ -16,11 +16,11 @@ from nodewise.core.errors import UserError
 from nodewise.core.progress import progress
 from nodewise.core.schema import first_error
 from nodewise.predict.answers import FAR
-from nodewise.predict.cluster_steps import Cluster, Training, forecast_throughputs
+from nodewise.predict.cluster_steps import Topology, Training, forecast_throughputs
 from nodewise.predict.curve_predictions import CurvePredictions, batch_of, is_within
 from nodewise.predict.fit import with_interval
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.forecast import cluster_of, with_options
+from nodewise.predict.forecast import topology_of, with_options
 from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import UNITS
 from nodewise.predict.steps_to_accuracy import law_of
@@ -67,14 +67,14 @@ class Case(Question):
     global_batch: Amount | None = None
     global_batch_asked: Amount | None = None
 
-    def setup(self) -> tuple[Cluster, Training]:
+    def setup(self) -> tuple[Topology, Training]:
         """Return the cluster, and the training with the measured point.
 
         Raises:
             UserError: a name is not known.
         """
         rate = f"{self.between_gbit:.9g}gbit-{self.transport}" if self.between_gbit else ""
-        cluster = cluster_of(self.devices_per_node, self.within_kind, rate.removesuffix("-"))
+        cluster = topology_of(self.devices_per_node, self.within_kind, rate.removesuffix("-"))
         shared = self.global_batch and self.global_batch / self.baseline_devices
         training = Training(
             self.parameters,

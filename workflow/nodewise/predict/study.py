@@ -6,13 +6,12 @@ little about a law.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.answers import Answers, Job
+from nodewise.predict.answers import Answers, TrainingJob
 from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import Fit, interval_of
 from nodewise.predict.fit_curves import CURVE, LINE, CurveGroup, curves_of
@@ -20,14 +19,14 @@ from nodewise.predict.fit_file import FittedCurves
 from nodewise.predict.points import Points
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, KEY, StepsToAccuracy, updates_exactly
 from nodewise.results.columns import FIT_COLUMNS
-from nodewise.results.table_files import read_file, typed, write_csv
+from nodewise.results.table_files import typed
 
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
 LARGEST = "largest node count left out"
 EACH = "each node count left out in turn"
 _LEAST_NODE_COUNTS = 3  # two to fit, and one to hold out
 
-Steps = Mapping[tuple[str, ...], StepsToAccuracy]
+StepLaws = Mapping[tuple[str, ...], StepsToAccuracy]
 _OF_CURVE = ["experiment", "curve", "model"]
 
 
@@ -70,21 +69,6 @@ def judge(trials: pd.DataFrame) -> pd.DataFrame:
         worst_error=("error", "max"),
         covered=("covered", "mean"),
     )
-
-
-def write_fit_tables(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
-    """Write each table to `NAME.csv` atomically."""
-    for name, table in tables.items():
-        write_csv(table, out_dir / f"{name}.csv")
-
-
-def read_fit_tables(folder: Path) -> dict[str, pd.DataFrame]:
-    """Read the tables that `write_fit_tables` wrote, as CSV.
-
-    Raises:
-        UserError: a file is missing, is not CSV, lacks a column, or holds an invalid value.
-    """
-    return {name: read_file(folder / f"{name}.csv", FIT_COLUMNS[name]) for name in FIT_COLUMNS}
 
 
 def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[Any, Any]]:
@@ -130,7 +114,7 @@ def prediction_rows(group: CurveGroup, fitted: Fit) -> Iterator[dict[Any, Any]]:
         yield from rows.to_dict("records")
 
 
-def optima_rows(group: CurveGroup, fitted: Fit, steps: Steps) -> list[dict[Any, Any]]:
+def optima_rows(group: CurveGroup, fitted: Fit, steps: StepLaws) -> list[dict[Any, Any]]:
     """Return rows of `optima` for the curves of a group: one per batch and number of nodes.
 
     One to 64 nodes are compared. Rows are returned for `NODES`, for the best of each objective and
@@ -155,13 +139,13 @@ def optima_rows(group: CurveGroup, fitted: Fit, steps: Steps) -> list[dict[Any, 
     return rows
 
 
-def _jobs(rows: pd.DataFrame, steps: Steps) -> Iterator[Job]:
+def _jobs(rows: pd.DataFrame, steps: StepLaws) -> Iterator[TrainingJob]:
     """Yield an epoch, or many examples if its size is unknown; and a run if its steps are known."""
     examples = float((rows["steps_per_epoch"] * rows["batch_per_worker"] * rows["nodes"]).max())
-    yield Job().with_examples(examples if np.isfinite(examples) else None)
+    yield TrainingJob().with_examples(examples if np.isfinite(examples) else None)
     law = steps.get(tuple(rows.iloc[0][[*KEY]]))
     if law is not None and updates_exactly(rows).all():
-        yield Job(name="run", steps=law)
+        yield TrainingJob(name="run", steps=law)
 
 
 def _listed(answers: Answers) -> list[dict[str, Any]]:

@@ -14,7 +14,6 @@ from nodewise.data.registry import Entry, read_registry
 from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
 from nodewise.predict.fit_file import FitFile, read_fit
-from nodewise.predict.study import read_fit_tables
 from nodewise.report import evidence
 from nodewise.report.charts import Chart, charts_of
 from nodewise.report.claims import Judged, judge_claims
@@ -22,6 +21,7 @@ from nodewise.report.figures import FIGURES
 from nodewise.report.page import curve_page, record_file
 from nodewise.results import comparisons, queries
 from nodewise.results.calibration import Calibration, read_calibrations
+from nodewise.results.columns import FIT_COLUMNS
 from nodewise.results.compare_runs import read_changes
 from nodewise.results.model_description import Architecture
 from nodewise.results.record import Record, read_record
@@ -243,7 +243,7 @@ def read_context(
         tables=tables,
         records=records,
         datasets=read_registry(DATASETS, Entry),
-        fit_tables=_without(read_fit_tables(results / "fits"), config.left_out),
+        fit_tables=_without(read_tables(results / "fits", FIT_COLUMNS), config.left_out),
         fits=read_fit(results / "fits" / "fit.json", may_be_empty=True),
         calibrations=read_calibrations(calibration_paths),
         architectures=read_all_facts(models_dir, trained, own_models or {}) if models_dir else {},

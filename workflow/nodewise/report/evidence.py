@@ -1,10 +1,11 @@
 """Decide which comparisons count as evidence for a verdict. The page Method states these rules.
 
-- Times: each point must have at least `LAUNCHES` launches and no caution, and the batch of the
-  study that the comparison is about.
-- Accuracies: each point must have at least `LAUNCHES` launches and the study's batch. The number of
-  epochs must be the study's, or both trainings must have settled. Cautions are about time, so they
-  matter only if workers do not wait for each other: then times decide how late gradients are.
+- Times: each point must have at least `EVIDENCE_REPEATS` launches and no caution, and the batch of
+  the study that the comparison is about.
+- Accuracies: each point must have at least `EVIDENCE_REPEATS` launches and the study's batch. The
+  number of epochs must be the study's, or both trainings must have settled. Cautions are about
+  time, so they matter only if workers do not wait for each other: then times decide how late
+  gradients are.
 - Bytes: each point must have the study's batch. Bytes are counted, so one launch is enough.
 """
 
@@ -13,7 +14,6 @@ import pandas as pd
 from nodewise.results.queries import Tables, never_wait
 from nodewise.study.experiment import EVIDENCE_REPEATS
 
-LAUNCHES = EVIDENCE_REPEATS
 SETTLED = 0.01
 """A training has settled if its accuracy changed by less than this in the last third of epochs.
 
@@ -111,7 +111,7 @@ def _of_each(column: str, other: str | None) -> list[str]:
 
 def _few_launches(rows: pd.DataFrame, other: str | None) -> "pd.Series[bool]":
     # a point that was not measured has no number of launches
-    return ~(rows[_of_each("repeats", other)].min(axis=1) >= LAUNCHES)
+    return ~(rows[_of_each("repeats", other)].min(axis=1) >= EVIDENCE_REPEATS)
 
 
 def _is_of_study(

@@ -8,14 +8,14 @@ from markupsafe import Markup
 from sympy import Expr, Symbol
 from sympy.printing.mathml import MathMLPresentationPrinter
 
-from nodewise.predict.law import LAWS, PARTS, Law
+from nodewise.predict.law import LAWS, SYMBOLS, Law
 from nodewise.report.html import text
 
 _AXES = {
     "n": ("1", "nodes that train"),
     "b": ("1", "batch per worker, in examples"),
     "S": ("B", "payload: bytes of one gradient"),
-    PARTS["slowest"].name: ("1", "mean of the largest of n standard normal values"),
+    SYMBOLS["slowest"].name: ("1", "mean of the largest of n standard normal values"),
 }
 _LINE = Markup('<p class="nw-formula" tabindex="0" data-search-exclude>{}{}{}</p>\n')
 _LIST = Markup('<dl class="nw-facts nw-symbols" data-search-exclude>\n{}</dl>')
@@ -36,7 +36,7 @@ def law_formula(*names: str) -> Markup:
     meanings: dict[Symbol, str] = {}
     for law in laws:
         formulas = law.formulas()
-        named = {PARTS.get(name, Symbol("t")): formulas[name] for name in ("step", *formulas)}
+        named = {SYMBOLS.get(name, Symbol("t")): formulas[name] for name in ("step", *formulas)}
         for formula in named.items():
             titles.setdefault(formula, []).append(law.title)
         used = {symbol.name for formula in named.values() for symbol in formula.free_symbols}

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.cluster_links import read_link
-from nodewise.predict.cluster_steps import Cluster, forecast_throughputs
+from nodewise.predict.cluster_steps import Topology, forecast_throughputs
 from nodewise.predict.fit import interval_of
 from nodewise.predict.question_files import Case
 from nodewise.results import published
@@ -126,7 +126,7 @@ def scaling() -> pd.DataFrame:
 
 def _slow_forecasts() -> Iterator[dict[str, Any]]:
     """Yield forecasts of V100s, one in each machine, with a slow link between machines."""
-    cluster = Cluster(1, None, read_link("between", "10gbit-tcp"))
+    cluster = Topology(1, None, read_link("between", "10gbit-tcp"))
     for row in published.forecast_cases().to_dict("records"):
         if row["n_devices"] == 1 and "V100" in row["device"] and _FAMILY.match(row["model"]):
             _, training = Case.model_validate(row).setup()

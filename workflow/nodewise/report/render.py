@@ -78,12 +78,11 @@ def _downloads(study: ReportContext, results: Path) -> dict[str, str | bytes]:
     records = {record_file(cell_id): record_json(one) for cell_id, one in study.records.items()}
     return {
         **_copies(results / "tables", "tables", [f"{name}.*" for name in study.tables]),
-        **_copies(results / "fits", "tables", [f"{name}.csv" for name in study.fit_tables]),
+        **_copies(results / "fits", "tables", [f"{name}.*" for name in study.fit_tables]),
         **_copies(results, "tables", [CHANGES]),
         **_copies(PEERS.parent, "tables", [PEERS.name]),
         **{f"models/{name}.json": json_text(of) for name, of in study.architectures.items()},
         **{calibration_file(one): json_text(one) for one in study.calibrations},
-        **{f"tables/{name}.parquet": rows.to_parquet() for name, rows in study.fit_tables.items()},
         **records,
         "records.zip": _zipped(records),
     }

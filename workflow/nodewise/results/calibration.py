@@ -11,7 +11,7 @@ from typing import Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from nodewise.core.cell import MAX_NODES, Cluster, Frozen, Line
+from nodewise.core.cell import MAX_NODES, AnyCluster, Frozen, Line
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_json
 from nodewise.results.record import Conditions, Count, Failure, Kind, Positive, Provenance, Seconds
@@ -110,7 +110,7 @@ class Calibration(Frozen):
 
     schema_version: Literal[1] = 1
     study: str
-    cluster: Cluster
+    cluster: AnyCluster
     kind: Kind
     status: Literal["ok", "failed", "refused"]
     started_at: AwareDatetime

@@ -15,7 +15,7 @@ import pandas as pd
 from nodewise.core.exchanges import EXCHANGES, RING
 from nodewise.core.intervals import median_error
 from nodewise.results.columns import AXES, CURVE_KEY, CURVE_POINTS, ONE_NODE_KEY, SINGLE
-from nodewise.results.curves import PARTS, Curve
+from nodewise.results.curves import TIMED_PARTS, Curve
 from nodewise.results.published import PUBLISHED_STRATEGY
 from nodewise.results.table_files import typed
 
@@ -48,8 +48,8 @@ def measured_points(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     rows = lines_over_nodes(rows, pd.Series(plain, rows.index, dtype=bool))
     rows = rows.assign(strategy=rows["line"])
     rows["compute_s"] += rows["apply_s"]
-    whole = rows[PARTS].sum(axis=1, skipna=False) / rows["step_time_s"]
-    rows[PARTS] = rows[PARTS].where((whole - 1).abs() <= PARTS_AGREE)
+    whole = rows[TIMED_PARTS].sum(axis=1, skipna=False) / rows["step_time_s"]
+    rows[TIMED_PARTS] = rows[TIMED_PARTS].where((whole - 1).abs() <= PARTS_AGREE)
     rows = rows.assign(
         curve=curve_keys(rows),
         # latency and bandwidth depend on software and processor as much as on the network

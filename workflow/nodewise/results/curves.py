@@ -36,7 +36,7 @@ MOST_BATCHES = 500  # most batches of curves that are fitted together; this take
 _SUPERLINEAR = 0.97
 _SCATTERED = 0.2  # standard error of a median, from which repeats may not be alike
 _OVERLAP = 1.1  # if parts add up to more than this share of the step, they are not used
-PARTS = ["compute_s", "wait_s", "communicate_s"]
+TIMED_PARTS = ["compute_s", "wait_s", "communicate_s"]
 _TIMES = {*CLOCKS, "samples_per_s_per_device"}
 # columns with one value in a curve
 _OF_CURVE = ["scaling", "unit", "unit_value", "collective", "cluster", "payload_bytes", "examples"]
@@ -174,7 +174,7 @@ class Curve(Frozen):
     @property
     def like_published(self) -> bool:
         """Whether no more is known than of published curves: no gradient, and no part of a step."""
-        parts = (getattr(point, part) for point in self.measured for part in PARTS)
+        parts = (getattr(point, part) for point in self.measured for part in TIMED_PARTS)
         return self.payload_bytes is None and not any(parts)
 
     @property
@@ -349,7 +349,7 @@ def _points(table: pd.DataFrame) -> dict[str, list[Measured]]:
     """
     curve, nodes, strong = table["curve"], table["nodes"], table["scaling"] == "strong"
     epochs = table["clock"] == "epoch_time_s"
-    others = (table[PARTS] > 0).any(axis=1) | ~epochs.groupby(curve).transform("all")
+    others = (table[TIMED_PARTS] > 0).any(axis=1) | ~epochs.groupby(curve).transform("all")
     unclear = table[epochs & table["examples"].isna() & others]
     if len(unclear):
         place = unclear["location"].iloc[0]
@@ -371,7 +371,7 @@ def _points(table: pd.DataFrame) -> dict[str, list[Measured]]:
         hosts=table["hosts"].where(table["hosts"] <= nodes),
     )
     repeats = rows.groupby(["curve", "batch_per_worker", "nodes"])
-    points = repeats[["step_time_s", *PARTS]].median()
+    points = repeats[["step_time_s", *TIMED_PARTS]].median()
     points["hosts"] = repeats["hosts"].first().astype("Int64")
     points["repeats"] = repeats.size()
     points["noise"] = repeats["log"].std() * median_error(points["repeats"])
@@ -398,9 +398,11 @@ def _curve(row: Mapping[Any, Any], points: Sequence[Measured], doubtful: Sequenc
             f"{doubtful[0]}{more}: a global batch is not that of all devices, or machines cannot "
             "hold them"
         )
-    sums = [sum(getattr(one, part) or 0.0 for part in PARTS) / one.step_time_s for one in points]
+    sums = [
+        sum(getattr(one, part) or 0.0 for part in TIMED_PARTS) / one.step_time_s for one in points
+    ]
     if max(sums) > _OVERLAP:
-        points = [one.model_copy(update=dict.fromkeys(PARTS)) for one in points]
+        points = [one.model_copy(update=dict.fromkeys(TIMED_PARTS)) for one in points]
         notes.append("parts add up to more than the step: not used")
     curve = Curve(name=row["curve"], measured=tuple(points), **known)
     if wrong := _contradiction(curve):

@@ -115,7 +115,9 @@ class LogFormat:
             said = lines[0].groups()
             again = [line for line in lines if line.start() > first_end or line.groups() != said]
             problems += [(line, "another run begins; give each its own file") for line in again]
-        problems += ((line, why) for sign, why in self.refused.items() for line in _find(sign, text))
+        problems += (
+            (line, why) for sign, why in self.refused.items() for line in _find(sign, text)
+        )
         for line, why in problems:
             number = text.count("\n", 0, line.start()) + 1
             raise UserError(f"{path}: line {number}: {why}")

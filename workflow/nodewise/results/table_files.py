@@ -1,6 +1,6 @@
 """Read and write tables as files: CSV for people and other tools, Parquet for speed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,8 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.core.files import atomic
 from nodewise.results.columns import COLUMNS
+
+TableTypes = Mapping[str, dict[str, str]]
 
 # store texts as Python strings: tables are small, and few values are read at a time
 pd.set_option("mode.string_storage", "python")
@@ -22,13 +24,13 @@ def write_tables(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
             table.to_parquet(path, index=False)
 
 
-def read_tables(tables_dir: Path) -> dict[str, pd.DataFrame]:
-    """Read the tables that `write_tables` wrote.
+def read_tables(folder: Path, columns: TableTypes = COLUMNS) -> dict[str, pd.DataFrame]:
+    """Read the tables with these columns that `write_tables` wrote.
 
     Raises:
         UserError: a table is missing, is unreadable, or lacks a column.
     """
-    return {name: read_file(tables_dir / f"{name}.parquet", COLUMNS[name]) for name in COLUMNS}
+    return {name: read_file(folder / f"{name}.parquet", columns[name]) for name in columns}
 
 
 def typed(rows: pd.DataFrame | Iterable[dict[str, Any]], columns: dict[str, str]) -> pd.DataFrame:

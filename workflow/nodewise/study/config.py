@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from nodewise.cluster.api import LinkedSettings
 from nodewise.cluster.kinds.emulated import Emulated
-from nodewise.core.cell import WATTS_PER_CORE, Cell, Cluster, Frozen, Line, Name
+from nodewise.core.cell import WATTS_PER_CORE, AnyCluster, Cell, Frozen, Line, Name
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error, read_tree
 from nodewise.core.user_function import parse_spec
@@ -63,7 +63,7 @@ class Config(Frozen):
     name: Name
     title: Line = Field(max_length=120)
     data: Data = Data()
-    cluster: Cluster = Emulated()
+    cluster: AnyCluster = Emulated()
     seed: int = Field(default=1, ge=0, lt=2**31 - MOST_REPEATS)
     cell_time_limit_s: float = Field(default=900, gt=0, le=86_400)
     watts_per_core: float = Field(default=WATTS_PER_CORE, gt=0, le=10_000)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from nodewise.core.cell import Cell
-from nodewise.core.exchanges import Job
+from nodewise.core.exchanges import Step
 from nodewise.data.registry import Entry, find
 from nodewise.models.facts import description_of
 from nodewise.results.model_description import Architecture
@@ -36,7 +36,7 @@ START_S, START_PER_NODE_S = 1.3, 0.4  # the command, TensorFlow's import, the fi
 LAYER_S = 0.03  # building and tracing, per layer and process
 END_S = 0.5  # tracing of the evaluation, the record, Snakemake's next job
 
-Data: TypeAlias = "Entry | Manifest"
+DatasetInfo: TypeAlias = "Entry | Manifest"
 """The registry's entry of a dataset, or the manifest of a user's own data."""
 
 
@@ -59,7 +59,7 @@ class Estimate(NamedTuple):
     cell_s: float
 
 
-def estimate(cell: Cell, model: Architecture, data: Data, machine: Machine) -> Estimate:
+def estimate(cell: Cell, model: Architecture, data: DatasetInfo, machine: Machine) -> Estimate:
     """Estimate how long `cell` takes on `machine`.
 
     An epoch has whole steps only. The estimate assumes that no block of steps has to be measured
@@ -79,7 +79,7 @@ def estimate(cell: Cell, model: Architecture, data: Data, machine: Machine) -> E
     held = machine.slowness * crowd / cell.cluster.share
     per_epoch = data.train_examples // cell.global_batch
     exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
-    sent = exchange.traffic(Job(cell.nodes, model.payload_bytes, cell.options, per_epoch))
+    sent = exchange.traffic(Step(cell.nodes, model.payload_bytes, cell.options, per_epoch))
     computing_s = model.training_flops_per_example * cell.batch / speed
     processor_s = computing_s + sent.busiest_bytes / BYTES + STEP_S
     step_s = held * processor_s
@@ -110,7 +110,7 @@ def estimates(cells: Iterable[Cell], machine: Machine) -> list[Estimate | None]:
     return [estimate(cell, *work, machine) if work else None for cell, work in found]
 
 
-def work_of(cell: Cell) -> tuple[Architecture, Data] | None:
+def work_of(cell: Cell) -> tuple[Architecture, DatasetInfo] | None:
     """Return what says how much work a cell is: the descriptions of its model and dataset.
 
     Returns:

@@ -10,8 +10,8 @@ from nodewise.core.cell import (
     FUNCTION,
     MAX_BATCH,
     MAX_NODES,
+    AnyCluster,
     Cell,
-    Cluster,
     Extent,
     Feeding,
     Frozen,
@@ -106,7 +106,7 @@ class Experiment(Feeding):
     strategies: dict[Name, StrategyAxes] = Field(min_length=1)
     batches: list[Annotated[int, Field(ge=1, le=MAX_BATCH)]] = Field(min_length=1)
     repeats: int = Field(default=1, ge=1, le=MOST_REPEATS)
-    cluster: Cluster | None = None
+    cluster: AnyCluster | None = None
     extent: Extent
     input: Input = "sharded"
 
@@ -162,7 +162,7 @@ class Experiment(Feeding):
         own = self.own_models.items()
         return named + [own_trained(name, one.build, one.dataset) for name, one in own]
 
-    def cells(self, name: str, cluster: Cluster, seed: int, time_limit_s: float) -> list[Cell]:
+    def cells(self, name: str, cluster: AnyCluster, seed: int, time_limit_s: float) -> list[Cell]:
         """Return the cells of the grid, one for each model, strategy, nodes, batch and repeat.
 
         Args:

@@ -100,7 +100,7 @@ class Emulated(api.LinkedSettings):
     def take(self, nodes: int) -> api.Cluster:
         from nodewise.cluster import emulated
 
-        return emulated.Emulated(nodes, self)
+        return emulated.EmulatedNodes(nodes, self)
 
     def cluster(self, cell: Cell) -> api.Cluster:
         settings = self.for_nodes(cell.nodes)

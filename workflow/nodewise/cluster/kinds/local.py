@@ -14,7 +14,7 @@ class Local(api.Settings):
     def cluster(self, cell: Cell) -> api.Cluster:
         from nodewise.cluster import local
 
-        return local.Local(cell.processes, cell.nodes if cell.one_process else 1)
+        return local.LocalProcesses(cell.processes, cell.nodes if cell.one_process else 1)
 
 
 CLUSTERS.add("local", Local)

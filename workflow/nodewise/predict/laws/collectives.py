@@ -10,7 +10,7 @@ from sympy import Expr
 
 from nodewise.predict.law import (
     LAWS,
-    PARTS,
+    SYMBOLS,
     Law,
     Parameter,
     S,
@@ -62,11 +62,11 @@ class AllReduce(Law):
 
     parameters: ClassVar[tuple[Parameter, ...]] = (*Law.parameters, HIDDEN)
     step = in_order(
-        PARTS["compute"],
-        PARTS["wait"],
-        PARTS["input"],
-        PARTS["communicate"],
-        -sympy.Min(HIDDEN.symbol, 1) * sympy.Min(PARTS["compute"], PARTS["communicate"]),
+        SYMBOLS["compute"],
+        SYMBOLS["wait"],
+        SYMBOLS["input"],
+        SYMBOLS["communicate"],
+        -sympy.Min(HIDDEN.symbol, 1) * sympy.Min(SYMBOLS["compute"], SYMBOLS["communicate"]),
     )
 
 

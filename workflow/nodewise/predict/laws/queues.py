@@ -12,7 +12,7 @@ from nodewise.predict.law import (
     EXCESS_INPUT,
     LAWS,
     LINK,
-    PARTS,
+    SYMBOLS,
     Law,
     Parameter,
     S,
@@ -35,7 +35,7 @@ SERVICE = Parameter(
     "s", "service_s", "s", "model", "serving one step of a worker, besides its bytes", shrink=0.10
 )
 s, p = SERVICE.symbol, positive("p")
-think = PARTS["compute"] + PARTS["input"] + 2 * alpha
+think = SYMBOLS["compute"] + SYMBOLS["input"] + 2 * alpha
 served = s + 2 * S * beta
 excess = served * (1 + (n - 1) / (2 * p)) - think
 
@@ -101,7 +101,7 @@ class GPipe(Law):
     )
     parameters = (*COMPUTE, EXCESS_INPUT, *LINK)
     compute = in_order(Law.compute, (m - 1) * c_0)
-    wait = (n - 1) / m * PARTS["compute"]
+    wait = (n - 1) / m * SYMBOLS["compute"]
     communicate = sympy.Piecewise(
         (2 * (m + n - 2) * (alpha + a * n * b / m * beta), n > 1), (0, True)
     )

@@ -17,6 +17,7 @@ from nodewise.report.pages.your_case import title_of_link
 from nodewise.report.published_rows import SLOW, scaling
 from nodewise.report.tables import COVERED, ERROR_HALF, ERROR_MOST, Column, table
 from nodewise.results import comparisons, published
+from nodewise.study.experiment import EVIDENCE_REPEATS
 
 _BUT_LINK = ["model", "dataset", "machine", "line", "label"]
 _BUT_LINK += ["cpu_share", "batch_per_worker", "nodes"]
@@ -128,7 +129,7 @@ def _unsure(study: ReportContext) -> dict[str, Any]:
             for one in best
         ],
         "cautions": int((study.cells["flags"] != "").sum()),
-        "launches": evidence.LAUNCHES,
+        "launches": EVIDENCE_REPEATS,
         "figures": study.pick("speedup", **shown)[:1],
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 from pydantic import TypeAdapter
 
-from nodewise.core.cell import Cluster, ClusterSettings
+from nodewise.core.cell import AnyCluster, ClusterSettings
 from nodewise.core.units import write_number
 from nodewise.report.context import ReportContext
 from nodewise.report.figures.peers import FILE, read_medians
@@ -33,7 +33,7 @@ def pages(study: ReportContext, file: Path = FILE) -> Iterator[Page]:
     if not file.is_file():
         return
     found = json.loads(file.read_text(encoding="utf-8"))
-    cluster: ClusterSettings = TypeAdapter(Cluster).validate_python(found["cluster"])
+    cluster: ClusterSettings = TypeAdapter(AnyCluster).validate_python(found["cluster"])
     rows = read_medians(study, file)
     added = rows[(rows["what"] == "added") & (rows["peer"] != "")]
     context = {

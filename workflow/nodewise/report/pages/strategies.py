@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.core.exchanges import Job
+from nodewise.core.exchanges import Step
 from nodewise.report.context import ReportContext
 from nodewise.report.html import breakable
 from nodewise.report.page import Page, strategy_page
@@ -19,7 +19,7 @@ from nodewise.report.tables import BYTES_SENT, KIND, MODEL, NODES, STRATEGY, Col
 from nodewise.strategies import STRATEGIES
 
 PAGE = "page.md"
-EXAMPLE = Job(nodes=8, payload_bytes=100e6, steps_per_epoch=1000)
+EXAMPLE = Step(nodes=8, payload_bytes=100e6, steps_per_epoch=1000)
 """For the bytes of the page that compares strategies: eight nodes, a gradient as ResNet-50's."""
 
 _TITLE = re.compile("<title[^>]*>(.*?)</title>")
@@ -57,7 +57,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         address = strategy_page(name)
         link = Markup('<a href="{}">{}</a>').format(Path(address).name, breakable(entry.title))
         options = entry.options().model_dump()
-        job = Job(EXAMPLE.nodes, EXAMPLE.payload_bytes, options, EXAMPLE.steps_per_epoch)
+        step = Step(EXAMPLE.nodes, EXAMPLE.payload_bytes, options, EXAMPLE.steps_per_epoch)
         listed.append(
             {
                 "title": link,
@@ -66,7 +66,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
                 "worst": ends[-1]["speedup"] if ends else None,
                 "label": ends[0]["label"] if ends else None,
                 "worst_label": ends[-1]["label"] if ends else None,
-                "sends": entry.exchange_of(options).traffic(job).bytes_sent,
+                "sends": entry.exchange_of(options).traffic(step).bytes_sent,
                 "waits": "–" if entry.nodes == "1" else entry.exchange.waits,
                 "needs": entry.needs,
             }
@@ -137,8 +137,8 @@ def _bytes(study: ReportContext, name: str, cells: pd.DataFrame) -> pd.DataFrame
     sent = []
     for cell_id, payload, steps in values:
         cell = study.records[cell_id].cell
-        job = Job(cell.nodes, payload, cell.options, int(steps))
-        sent.append(STRATEGIES[name].exchange_of(cell.options).traffic(job).bytes_sent)
+        step = Step(cell.nodes, payload, cell.options, int(steps))
+        sent.append(STRATEGIES[name].exchange_of(cell.options).traffic(step).bytes_sent)
     formula = done[_AT].assign(formula_bytes=pd.Series(sent, index=done.index, dtype="float64"))
     curves = study.points.query("nodes > 1")
     rows = curves.merge(formula, "inner", _AT)

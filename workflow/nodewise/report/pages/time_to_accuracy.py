@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.units import write_percent, write_plain
-from nodewise.predict.answers import Job
+from nodewise.predict.answers import TrainingJob
 from nodewise.predict.forecast import forecast, forecast_rows
 from nodewise.predict.question_files import Case
 from nodewise.predict.steps_to_accuracy import SOURCE, published_laws, rate_exponent, reference_runs
@@ -89,7 +89,8 @@ def _example() -> dict[str, Any]:
     rows = published.forecast_cases().query("case == @_CASE")
     cluster, training = Case.model_validate(dict(rows.iloc[0])).setup()
     points = dict(zip(rows["n_devices"].tolist(), rows[published.RATE].tolist(), strict=True))
-    job = Job(price=_PRICE, currency="USD", steps=published_laws()[_BENCHMARK], node="device")
+    law = published_laws()[_BENCHMARK]
+    job = TrainingJob(price=_PRICE, currency="USD", steps=law, node="device")
     answers = forecast(cluster, replace(training, measured=points), _DEVICES, job)
     found = pd.DataFrame(forecast_rows(answers, cluster.devices_per_node))
     found = found[found["devices"].isin(_DEVICES)]

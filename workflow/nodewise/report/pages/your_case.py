@@ -9,10 +9,10 @@ import pandas as pd
 from nodewise.core.exchanges import exchanges_where
 from nodewise.models.registry import registry, title_of
 from nodewise.predict import cluster_links
-from nodewise.predict.answers import Job
+from nodewise.predict.answers import TrainingJob
 from nodewise.predict.cluster_links import Level, link_name, read_link
 from nodewise.predict.cluster_steps import Training
-from nodewise.predict.forecast import cluster_of, devices_of, forecast, named_constant
+from nodewise.predict.forecast import devices_of, forecast, named_constant, topology_of
 from nodewise.predict.steps_to_accuracy import published_laws, reference_runs
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
@@ -192,9 +192,9 @@ def _first_answer(data: Mapping[str, Any]) -> dict[str, Any]:
     inside, batch = int(case["inside"]), float(case["batch"])
     measured = {1: float(case["speed"])}
     training = Training(1e6 * float(case["parameters"]), batch=batch, measured=measured)
-    cluster = cluster_of(inside, case["within"], case["between"])
+    cluster = topology_of(inside, case["within"], case["between"])
     devices = devices_of(JOB["machines"], inside)
-    job = Job(examples=JOB["examples"], price=JOB["price"])
+    job = TrainingJob(examples=JOB["examples"], price=JOB["price"])
     answers = forecast(cluster, training, devices, job)
     rows = answers.table
     between, within = (1 + data[one][case[one]]["off"] for one in ("between", "within"))

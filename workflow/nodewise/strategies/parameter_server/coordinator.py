@@ -12,7 +12,8 @@ from nodewise.strategies import api, parts
 from nodewise.strategies.parameter_server.feed import Feed
 from nodewise.strategies.transport import reserve
 
-Cluster = dict[str, list[str]]
+Addresses = dict[str, list[str]]
+"""The addresses of the processes of each task type of TensorFlow: `worker` and `ps`."""
 
 
 class Coordinator:
@@ -23,18 +24,18 @@ class Coordinator:
     which is what `ClusterCoordinator` does for the worker that it has chosen.
     """
 
-    def __init__(self, job: api.Job, cluster: Cluster) -> None:
+    def __init__(self, job: api.Job, addresses: Addresses) -> None:
         self._job = job
         host, _ = parsed(job.addresses[0])
         self._port = reserve((host, 0))
         own = f"{host}:{self._port.getsockname()[1]}"
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            tf.train.ClusterSpec(cluster | {"chief": [own]}),
+            tf.train.ClusterSpec(addresses | {"chief": [own]}),
             task_type="chief",
             task_id=0,
             rpc_layer="grpc",
         )
-        servers = len(cluster["ps"])
+        servers = len(addresses["ps"])
         # split large variables along their first axis, or one server could hold nearly everything
         partitioner = tf.distribute.experimental.partitioners.MinSizePartitioner(max_shards=servers)
         self._strategy = tf.distribute.ParameterServerStrategy(resolver, partitioner)

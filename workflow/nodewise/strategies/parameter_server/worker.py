@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.strategies import api, parts
-from nodewise.strategies.parameter_server.coordinator import Cluster, Coordinator
+from nodewise.strategies.parameter_server.coordinator import Addresses, Coordinator
 from nodewise.strategies.parameter_server.feed import Feed
 from nodewise.strategies.transport import Peers
 
@@ -51,7 +51,7 @@ class Strategy(api.Strategy):
         self._server = _server(job, self._peers)
         self._coordinator: Coordinator | None = None
         if job.rank == 0:  # before anything computes: this makes the process part of the cluster
-            self._coordinator = Coordinator(job, _cluster(job))
+            self._coordinator = Coordinator(job, _addresses(job))
         self._feed = Feed(*job.batch)
         tokens = self._peers.exchange(self._feed.tokens, among=self._workers)
         if any(one != self._feed.tokens for one in tokens):
@@ -139,7 +139,7 @@ class Server:
         threading.Thread(target=server.join, daemon=True).start()  # keeps the server alive
 
 
-def _cluster(job: api.Job) -> Cluster:
+def _addresses(job: api.Job) -> Addresses:
     places = list(job.addresses)
     return {"worker": places[: job.size], "ps": places[job.size :]}
 
@@ -151,7 +151,7 @@ def _server(job: api.Job, peers: Peers) -> tf.distribute.Server:
     """
     is_worker = job.rank < job.size
     server = tf.distribute.Server(
-        tf.train.ClusterSpec(_cluster(job)),
+        tf.train.ClusterSpec(_addresses(job)),
         job_name="worker" if is_worker else "ps",
         task_index=job.rank if is_worker else job.rank - job.size,
         config=tf.compat.v1.ConfigProto(
