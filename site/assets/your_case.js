@@ -32,7 +32,7 @@
   /** Say what is wrong with a number; empty if nothing is. */
   function problem({ value: typed, dataset: { least, most, whole, word } }) {
     const text = typed.trim().replace(word ? / +[\p{L}\p{Sc}]{1,20}$/u : "", "");
-    if (!/^\d*\.?\d+(e\d+)?$/i.test(text)) {
+    if (!/^-?\d*\.?\d+(e[+-]?\d+)?$/i.test(text)) {
       const hint = text.includes(",") ? "; write a point for decimals, and no comma" : "";
       return text ? `“${text}” is not a number${hint}.` : "A number is needed here.";
     }
@@ -141,7 +141,7 @@
     return { rows, law, fixed };
   }
 
-  const range = ({ low, high }) => `${two(low)} to ${two(high)}`;
+  const range = ({ n, low, high }) => `${two(low)} to ${high === n ? exact(n) : two(high)}`;
 
   /** Return the largest number of devices that pays: each that it adds brings half of one. */
   function knee(rows) {
@@ -162,7 +162,7 @@
       : `Training on ${exact(number("examples"))} examples`;
     const dear = one.cost ? ` and costs ${three(best.cost / one.cost)} times as much` : "";
     const alone = next ? "One device is the best value." : "This is one device alone.";
-    const less = `Up to ${exact(next?.n)}, each further device adds less than half the speed of one.`;
+    const less = "Each further device adds less than half the speed of one.";
     const rest = next ? "No other number that was compared is faster." : "More were not compared.";
     const lines = [best.n > 1 ? `${faster(best)}.` : alone];
     const instead = best.n > 1 ? ` instead of ${duration(one.time)}${dear}` : "";
@@ -191,6 +191,9 @@
     }
     if (rows.at(-1).n > data.checked) {
       lines.push(`Beyond ${data.checked} devices few were tested.`);
+    }
+    if (1e6 * number("parameters") > data.largest) {
+      lines.push(`No tested model had more than ${three(data.largest / 1e6)} million parameters.`);
     }
     const href = preset().source?.split(" ")[0];
     const rings = href ? element("a", { href, textContent: "published measurements" }) : "our measurements";

@@ -26,23 +26,24 @@ def optima(speedups, *, runs=()):
     nodes = sorted(speedups)
     rows = pd.DataFrame({"nodes": nodes, "batch_per_worker": 64.0, "job": "epoch"})
     ends = pd.DataFrame([speedups[n] for n in nodes], columns=["speedup_low", "s", "speedup_high"])
-    first = next((n for n in nodes if speedups[n][1] > 1), None)
     rows = rows.join(ends.rename(columns={"s": "speedup"}))
-    rows = rows.assign(time=100 / rows["speedup"], break_even=rows["nodes"] == first)
+    rows = rows.assign(time=100 / rows["speedup"])
     rows["cost"] = rows["time"] * rows["nodes"]
     runs = pd.DataFrame(runs, columns=["nodes", "time"]).assign(batch_per_worker=64.0, job="run")
     return pd.concat([rows, runs])
 
 
-ONE, ALIKE = (1, 1, 1), (0.9, 1.2, 1.4)
+ONE, ALIKE, SLOWER = (1, 1, 1), (0.9, 1.2, 1.4), (0.4, 0.5, 0.6)
 
 
 @pytest.mark.parametrize(
     ("speedups", "verdict", "pays", "between"),
     [
-        ({1: ONE, 2: (0.4, 0.5, 0.6), 64: (0.2, 0.3, 0.9)}, "one", None, (1, 1)),
+        ({1: ONE, 2: SLOWER, 64: (0.2, 0.3, 0.9)}, "one", None, (1, 1)),
         ({1: ONE, 2: ALIKE, 64: (0.8, 2, 9)}, "unknown", 2, (1, 64)),
-        ({1: ONE, 2: (0.4, 0.5, 0.6), 8: ALIKE, 64: (3, 6, 9)}, "more", 8, (64, 64)),
+        ({1: ONE, 2: ALIKE, 64: (3, 6, 9)}, "always", 2, (64, 64)),
+        ({1: ONE, 2: (1, 1.3, 1.5), 4: SLOWER, 8: ALIKE, 64: (3, 6, 9)}, "more", 8, (64, 64)),
+        ({1: ONE, 2: SLOWER, 8: ALIKE, 64: (3, 6, 9)}, "more", 8, (64, 64)),
         ({1: ONE, 4: (2, 2.5, 3), 8: (1.8, 2.2, 2.6), 64: (1, 1, 1)}, "some", 4, (4, 8)),
     ],
 )

@@ -62,7 +62,8 @@ def answers(optima: pd.DataFrame, measured: int) -> list[dict[str, Any]]:
         - `batch_per_worker`, and `verdict`, which the template has a sentence for;
         - `least` and `most`: between these numbers of nodes an epoch may be shortest, by the 90 %
           intervals of the speed-ups; `fastest`: the number by the fit;
-        - `pays`: from how many nodes on an epoch is shorter than on one; None if never;
+        - `pays`: from how many nodes on, up to the fastest number, an epoch is shorter than on one;
+          None if never;
         - `measured`: the most measured nodes that the table has; on these, the `speedup` of an
           epoch, its `price` as a multiple of one node's, and the seconds to the target accuracy,
           `run`, beside those on one node, `run_one`; `run_fastest`: the number of nodes that
@@ -76,11 +77,14 @@ def _answer(rows: pd.DataFrame, measured: int) -> dict[str, Any]:
     epoch, run = rows[~is_run].set_index("nodes"), rows[is_run].set_index("nodes")["time"]
     possible = epoch.index[epoch["speedup_high"] >= epoch["speedup_low"].max()]
     measured = epoch.index[epoch.index <= measured].max()
-    fastest, pays = epoch["time"].idxmin(), epoch.index[epoch["break_even"]]
+    fastest = epoch["time"].idxmin()
+    before = epoch.loc[:fastest, "speedup"]
+    slower = before.index[before <= 1].max()
     if possible.min() == 1:
         verdict = "one" if possible.max() == 1 else "unknown"
     else:
-        verdict = "more" if fastest == epoch.index.max() else "some"
+        more = "always" if before.is_monotonic_increasing else "more"
+        verdict = more if fastest == epoch.index.max() else "some"
     return {
         "batch_per_worker": int(rows["batch_per_worker"].iloc[0]),
         "measured": measured,
@@ -88,7 +92,7 @@ def _answer(rows: pd.DataFrame, measured: int) -> dict[str, Any]:
         "least": possible.min(),
         "most": possible.max(),
         "fastest": fastest,
-        "pays": pays[0] if len(pays) else None,
+        "pays": None if fastest == 1 else before.index[before.index > slower][0],
         "speedup": epoch["speedup"][measured],
         "price": epoch["cost"][measured] / epoch["cost"][1],
         "run": run.get(measured),

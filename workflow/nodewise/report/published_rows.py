@@ -56,11 +56,12 @@ def link_title(name: str) -> str:
 def forecasts() -> pd.DataFrame:
     """Return the forecasts of published cases from one point, with each publisher left out.
 
-    `given_devices` and `given_value` are the known point, in examples per second.
+    `given_devices` and `given_value` are the known point, in examples per second; `parameters` are
+    those of the model.
     """
     about = published.forecast_cases().drop_duplicates("case").set_index("case")
     rows = published.read("forecast/predicted_cases")
-    rows = rows.join(about[["model", "device", "source"]], "case")
+    rows = rows.join(about[["model", "parameters", "device", "source"]], "case")
     found = rows.rename(columns={"value": "measured"}).assign(
         how=FORECAST,
         link=rows["link"].map(link_title),

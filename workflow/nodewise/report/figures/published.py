@@ -43,7 +43,8 @@ _DRAWS = 400
     ],
     told=f"link == '{published_rows.SLOW}' and devices == 8",
     rank=["devices", "efficiency"],
-    caption="Points: the median of what a publisher measured. Lines: forecasts from one device.",
+    caption="Times as fast as one: devices × speed of each. Points: the median of what a publisher "
+    "measured. Lines: forecasts from one device.",
     reading=(
         "Points are published: the speed of n devices over n times that of one, the median of each "
         "publisher. Lines are the medians of forecasts that start from one device and did not "
