@@ -174,7 +174,6 @@ TURNED_ROUND = "it returned (x, y): return ((x, y), None)"
     ("returned", "said"),
     [
         (None, RETURNS),
-        (PLAIN, RETURNS),
         ((None, (x(), ROWS)), RETURNS),
         ((x(), ROWS), TURNED_ROUND),
         ((pd.DataFrame(x()), pd.Series(ROWS)), TURNED_ROUND),

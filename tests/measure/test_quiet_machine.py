@@ -89,7 +89,7 @@ RESTLESS = ["the machine's host took 9% of the cores' time"]
     ("outside", "most", "limit_s", "blocks"),
     [
         ([RESTLESS, []], 3, LIMIT_S, 2),  # until the machine is quiet
-        ([RESTLESS] * 9, 3, 1e6, 3),
+        ([RESTLESS] * 9, quiet_thresholds.MAX_BLOCKS, 1e6, 3),
         ([RESTLESS], 1, LIMIT_S, 1),
         # 360 s of 600 s have passed; another block may take up to 240 s
         ([RESTLESS] * 9, 9, LIMIT_S, 3),

@@ -126,7 +126,6 @@ return model, {options}
         ("3", "must return a model, or a model and a dict of class_weight and callbacks"),
         ("{'epochs': 3}", "the only arguments of fit that are followed"),
         ("{'class_weight': 'balanced'}", "class_weight must be a dict of class numbers and weig"),
-        ("{'class_weight': keras.ops.ones(3)}", "class_weight must be a dict of class numbers"),
         ("{'class_weight': {0.5: 1.0}}", "class_weight must be a dict of class numbers"),
         ("{'callbacks': [print]}", "builtin_function_or_method is not supported; allowed"),
         ("{'callbacks': keras.callbacks.TerminateOnNaN()}", "TerminateOnNaN is not supported"),

@@ -170,7 +170,6 @@ KERAS, HOROVOD = "tests/results/files/keras.txt", "tests/results/files/horovod.t
         ((*LINK, *STEP, "--throughput", "3"), "give one of --step-time, --throughput"),
         (LINK, "give one of --step-time, --throughput"),
         ((*LINK, *SIZE, "--given", "LICENSE"), "nodewise import --pattern"),
-        ((*LINK, *STEP, "--payload", "-1"), "--payload -1.0: must be a number above 0"),
         ((*LINK, *STEP, *SIZE, "--parameters", "1"), "--parameters and --payload: give one"),
         ((*LINK, *STEP, *SIZE, "--precision", "int3"), "--precision int3: must be one of"),
         ((*LINK, *STEP, "--parameters", "25.6"), "--parameters 25.6: must be a whole number"),

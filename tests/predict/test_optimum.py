@@ -193,11 +193,11 @@ def test_what_only_rounding_tells_apart_is_equal_and_the_fewest_nodes_are_best()
 
 
 def test_a_deadline_is_answered_with_the_chance_and_cost_of_the_cheapest_and_of_a_safe_number():
-    draws = [VALUES] * 3 + [VALUES | {"compute_per_example_s": 4e-4}] * 2
+    draws = [VALUES] * 17 + [VALUES | {"compute_per_example_s": 4e-4}] * 3
     found = ask([1, 2, 4, 8], draws=draws, deadline_s=9.0, price=2.0, currency="EUR")
     assert best(found, "deadline") == 4
-    assert found.table["chance"].tolist() == pytest.approx([0, 0, 0.6, 1])
-    assert f"{found.write('cost', 2)} per epoch, chance 60 %" in found.sentence()
+    assert found.table["chance"].tolist() == pytest.approx([0, 0, 0.85, 1])
+    assert f"{found.write('cost', 2)} per epoch, chance 85 %" in found.sentence()
     assert f"(8: > 99 %, {found.write('cost', 3)})" in found.sentence()
 
 

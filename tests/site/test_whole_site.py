@@ -309,7 +309,7 @@ def test_the_search_finds_the_right_page_first(watched, site):
     page = watched.open("index.html")
     found = {one: found_first(page, one).removeprefix(f"{site}/") for one in QUESTIONS}
     wrong = {one: path for one, path in found.items() if path not in QUESTIONS[one]}
-    assert len(wrong) <= 2 and len(QUESTIONS) == 22, wrong
+    assert len(wrong) <= 2, wrong
 
 
 @pytest.mark.slow

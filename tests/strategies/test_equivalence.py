@@ -117,20 +117,16 @@ def one_process(trained):
     return of
 
 
-@pytest.mark.parametrize(
-    ("strategy", "options", "counts", "optimizer"),
-    [
-        *(
-            slow_unless((strategy, options) in QUICK, strategy, options, counts, OPTIMIZERS[0])
-            for strategy, options, counts in SYNCHRONOUS
-        ),
-        *(
-            slow_unless(False, name, CASES.get(name, [({},)])[0][0], (2,), "adam")
-            for name in WITH_ADAM
-        ),
-    ],
-    ids=label,
-)
+EQUAL = [
+    slow_unless((strategy, options) in QUICK, strategy, options, counts, OPTIMIZERS[0])
+    for strategy, options, counts in SYNCHRONOUS
+]
+for name in WITH_ADAM:
+    options = CASES.get(name, [({},)])[0][0]
+    EQUAL.append(slow_unless(False, name, options, (2,), "adam"))
+
+
+@pytest.mark.parametrize(("strategy", "options", "counts", "optimizer"), EQUAL, ids=label)
 def test_n_workers_equal_one_process(trained, one_process, strategy, options, counts, optimizer):
     for nodes in counts:
         case = trained(strategy, options, nodes, optimizer)
@@ -164,11 +160,9 @@ def sampled(case):
     return np.append(flat[:: len(flat) // SAMPLED], np.abs(flat).max())
 
 
-GOLDEN_CASES = [
-    *(("single", {}, 1, optimizer) for optimizer in OPTIMIZERS),
-    *((strategy, options, counts[-1], "sgd_momentum") for strategy, options, counts in SYNCHRONOUS),
-    *((strategy, options, nodes, "sgd_momentum") for strategy, options, nodes in OTHER_GOLDEN),
-]
+GOLDEN_CASES = [("single", {}, 1, optimizer) for optimizer in OPTIMIZERS]
+GOLDEN_CASES += [(*case, counts[-1], "sgd_momentum") for *case, counts in SYNCHRONOUS]
+GOLDEN_CASES += [(*case, "sgd_momentum") for case in OTHER_GOLDEN]
 
 
 @pytest.fixture(scope="module")
