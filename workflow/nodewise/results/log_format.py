@@ -9,7 +9,7 @@ import itertools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -75,6 +75,7 @@ class LogFormat:
         warm_up: pattern of logs whose first of several results is left out, because first steps are
             slower.
         scattered: whether settings may come after results.
+        rule: corrects the rows by what else the text says, and adds to the notes.
     """
 
     example: str
@@ -86,6 +87,7 @@ class LogFormat:
     notes: Mapping[str, str] = field(default_factory=dict)
     warm_up: str = "(?!)"
     scattered: bool = False
+    rule: Callable[[pd.DataFrame, str, list[str]], pd.DataFrame] | None = None
 
     def sniff(self, path: Path) -> bool:
         """Return whether the file has a line by which this kind of log is recognised."""
@@ -102,10 +104,7 @@ class LogFormat:
         """
         known = [self.start or self.results[0], *self.results, *self.settings]
         anchored = [pattern for pattern in known if pattern.startswith("^")]
-        return self.rows_of(text_of(path, anchored or known[:1]), path)
-
-    def rows_of(self, text: str, path: Path) -> pd.DataFrame:
-        """Return one row per result in the text of a log; see `read`."""
+        text = text_of(path, anchored or known[:1])
         problems: list[tuple[re.Match[str], str]] = []
         found = (_find(pattern, text) for pattern in self.results)
         results = next(filter(None, found), [])
@@ -115,9 +114,8 @@ class LogFormat:
             said = lines[0].groups()
             again = [line for line in lines if line.start() > first_end or line.groups() != said]
             problems += [(line, "another run begins; give each its own file") for line in again]
-        problems += (
-            (line, why) for sign, why in self.refused.items() for line in _find(sign, text)
-        )
+        for sign, why in self.refused.items():
+            problems += [(line, why) for line in _find(sign, text)]
         for line, why in problems:
             number = text.count("\n", 0, line.start()) + 1
             raise UserError(f"{path}: line {number}: {why}")
@@ -130,6 +128,7 @@ class LogFormat:
             notes.append("the first result is left out as warm-up")
         firsts = [one for one, *_ in settings]
         table = pd.DataFrame([_columns(path, [*firsts, one]) for one in results])
+        table = self.rule(table, text, notes) if self.rule else table
         table.attrs["notes"] = notes
         return table
 
@@ -239,8 +238,6 @@ def _strip(text: str, prefix: str, known: Sequence[re.Match[str]], *, remove: bo
     columns = zip(*(_NUMBERED.findall(_before(line)) for line in lines), strict=True)
     contents = [*map(_uncaptured, lines)]
     ranks = {at: words for at, words in enumerate(columns, 1) if _tells_ranks(words, contents)}
-    if not ranks and not remove:
-        return text
     tags = [*zip(*ranks.values(), strict=True)] or [()]
     lowest = min(tags, key=lambda tag: [(int(re.sub(r"\D", "", word)), word) for word in tag])
 

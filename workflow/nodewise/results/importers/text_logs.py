@@ -12,7 +12,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes
 from nodewise.results.curve_units import SECONDS
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.log_format import DECLARED, MOST_BYTES, LogFormat, plain
+from nodewise.results.log_format import DECLARED, MOST_BYTES, LogFormat, plain, text_of
 
 _RUN = r'"time_ms": (\d+), .*"key": "run_start"[\s\S]*?"time_ms": (\d+), .*"key": "run_stop"'
 _CLOSE = 0.05
@@ -36,43 +36,37 @@ def _numbers(key: str, text: str) -> list[float]:
     return [*map(float, found)]
 
 
-class MlperfLog(LogFormat):
-    """An importer that checks `train_samples`: some programs log batches, or what they planned."""
+def count_examples(table: pd.DataFrame, text: str, notes: list[str]) -> pd.DataFrame:
+    """Add the examples of an epoch, or of a run, to the rows of a log of MLPerf.
 
-    def rows_of(self, text: str, path: Path) -> pd.DataFrame:
-        """Return one row per epoch, or one for the whole run; see `LogFormat`.
-
-        Logged throughputs, of all devices or of each, show whether `examples` count batches. They
-        are used where an epoch includes evaluations or is not complete.
-        """
-        table = super().rows_of(text, path)
-        notes = table.attrs.pop("notes")
-        timed = table[table["epoch_time_s"] > 0]  # some programs log an empty block at the end
-        table = table if timed.empty else timed.reset_index(drop=True)
-        run = re.search(_RUN, text)
-        run_s = (float(run[2]) - float(run[1])) / 1e3 if run else np.inf
-        of_run = len(table) == 1 and table["epoch_time_s"].item() > _WHOLE * run_s
-        if of_run:
-            notes.append("the time is that of the whole run to its target quality")
-        benchmark = table.get("curve", [""])[0]
-        table["examples"] = _examples(text, benchmark, None if of_run else len(table))
-        rates = _numbers("throughput", text)
-        if rates and "global_batch" in table:
-            each = np.median(rates) * (table["epoch_time_s"] / table["examples"]).median()
-            batches = table.filter(["global_batch", "batch_per_worker"]).median()
-            counted = (batches > 1) & ((each / batches - 1).abs() < _CLOSE)
-            if counted.any() or (table["examples"] < table["global_batch"]).any():
-                table["examples"] *= table["global_batch"]
-                notes.append("train_samples count batches, as the logged throughputs show")
-            elif not of_run and (each < 1 / _INCLUDES or each > _INCLUDES):
-                notes.append("the logged throughput is left out: it is not that of train_samples")
-            elif not abs(each - 1) < _CLOSE:
-                table = table.drop(columns=["examples", "epoch_time_s"])
-                table["samples_per_s"] = np.median(rates)
-                notes.append("the logged throughput is used, which is not that of train_samples")
-        table = table.dropna(axis="columns")
-        table.attrs["notes"] = notes
-        return table
+    Some programs log batches as `train_samples`, or what they planned. Logged throughputs, of all
+    devices or of each, show whether `examples` count batches. They are used where an epoch includes
+    evaluations or is not complete.
+    """
+    timed = table[table["epoch_time_s"] > 0]  # some programs log an empty block at the end
+    table = table if timed.empty else timed.reset_index(drop=True)
+    run = re.search(_RUN, text)
+    run_s = (float(run[2]) - float(run[1])) / 1e3 if run else np.inf
+    of_run = len(table) == 1 and table["epoch_time_s"].item() > _WHOLE * run_s
+    if of_run:
+        notes.append("the time is that of the whole run to its target quality")
+    benchmark = table.get("curve", [""])[0]
+    table["examples"] = _examples(text, benchmark, None if of_run else len(table))
+    rates = _numbers("throughput", text)
+    if rates and "global_batch" in table:
+        each = np.median(rates) * (table["epoch_time_s"] / table["examples"]).median()
+        batches = table.filter(["global_batch", "batch_per_worker"]).median()
+        counted = (batches > 1) & ((each / batches - 1).abs() < _CLOSE)
+        if counted.any() or (table["examples"] < table["global_batch"]).any():
+            table["examples"] *= table["global_batch"]
+            notes.append("train_samples count batches, as the logged throughputs show")
+        elif not of_run and (each < 1 / _INCLUDES or each > _INCLUDES):
+            notes.append("the logged throughput is left out: it is not that of train_samples")
+        elif not abs(each - 1) < _CLOSE:
+            table = table.drop(columns=["examples", "epoch_time_s"])
+            table["samples_per_s"] = np.median(rates)
+            notes.append("the logged throughput is used, which is not that of train_samples")
+    return table.dropna(axis="columns")
 
 
 def _examples(text: str, benchmark: str, epochs: int | None) -> float:
@@ -91,35 +85,31 @@ def _examples(text: str, benchmark: str, epochs: int | None) -> float:
     return DECLARED["mlperf_examples"].get(benchmark, [np.nan, *logged][-1]) or np.nan
 
 
-class TrainerState(LogFormat):
-    """An importer of `trainer_state.json`, which has the steps and the time of a training."""
+def find_batch(table: pd.DataFrame, text: str, notes: list[str]) -> pd.DataFrame:
+    """Add the `global_batch` to the row of a `trainer_state.json`, if it is certain.
 
-    def rows_of(self, text: str, path: Path) -> pd.DataFrame:
-        """Return one row. It has a `global_batch` if the number of examples per step is certain.
-
-        The Trainer logs the examples of all epochs per second. In each epoch, the last step may
-        have fewer examples, or be dropped. So the mean examples per step only bound the batch. It
-        is a multiple of `train_batch_size`, the batch of a process.
-        """
-        table = super().rows_of(text, path)
-        run_s = _numbers("train_runtime", text)[-1]
-        if sum(_numbers("eval_runtime", text)) > _NOTABLE * run_s:
-            table.attrs["notes"].append("the time of a step may include evaluations")
-        keys = ("max_steps", "num_train_epochs", "train_samples_per_second")
-        known = [_numbers(key, text)[-1:] for key in keys]
-        # Without a rate of steps, the file is of old versions, whose other rate was that of steps.
-        if not all(known) or not _numbers("train_steps_per_second", text):
-            return table
-        (steps,), (epochs,), (rate,) = known
-        epochs %= 2**63  # the number of a stream, whose length is unknown
-        if steps > epochs + 1:
-            each = int(max(_numbers("train_batch_size", text), default=1)) or 1
-            least = (rate - _ROUNDING) * run_s / (steps + epochs)
-            most = (rate + _ROUNDING) * run_s / (steps - 1 - epochs)  # steps were rounded up
-            batches = range(max(ceil(least / each), 1) * each, floor(most) + 1, each)
-            if len(batches) == 1:
-                table["global_batch"] = float(batches[0])
+    The Trainer logs the examples of all epochs per second. In each epoch, the last step may have
+    fewer examples, or be dropped. So the mean examples per step only bound the batch. It is a
+    multiple of `train_batch_size`, the batch of a process.
+    """
+    run_s = _numbers("train_runtime", text)[-1]
+    if sum(_numbers("eval_runtime", text)) > _NOTABLE * run_s:
+        notes.append("the time of a step may include evaluations")
+    keys = ("max_steps", "num_train_epochs", "train_samples_per_second")
+    known = [_numbers(key, text)[-1:] for key in keys]
+    # Without a rate of steps, the file is of old versions, whose other rate was that of steps.
+    if not all(known) or not _numbers("train_steps_per_second", text):
         return table
+    (steps,), (epochs,), (rate,) = known
+    epochs %= 2**63  # the number of a stream, whose length is unknown
+    if steps > epochs + 1:
+        each = int(max(_numbers("train_batch_size", text), default=1)) or 1
+        least = (rate - _ROUNDING) * run_s / (steps + epochs)
+        most = (rate + _ROUNDING) * run_s / (steps - 1 - epochs)  # steps were rounded up
+        batches = range(max(ceil(least / each), 1) * each, floor(most) + 1, each)
+        if len(batches) == 1:
+            table["global_batch"] = float(batches[0])
+    return table
 
 
 class KerasConsole(LogFormat):
@@ -132,7 +122,7 @@ class KerasConsole(LogFormat):
     is taken as an epoch. Lines of `predict`, and of downloads, have no loss.
     """
 
-    def rows_of(self, text: str, path: Path) -> pd.DataFrame:
+    def read(self, path: Path) -> pd.DataFrame:
         """Return one row per epoch.
 
         Raises:
@@ -140,6 +130,7 @@ class KerasConsole(LogFormat):
                 epochs are of several runs.
         """
         (pattern,), (epoch, samples, processes, devices) = self.results, self.settings
+        text = text_of(path, [epoch, devices])
         lines = pd.Series(_LAST_BAR.sub("\n", text).split("\n"), dtype=object)
         bars = _bars(lines, pattern, [int(count) for count in re.findall(samples, text)])
         begun = lines.str.extract(epoch)  # the number of an epoch, and how many are planned
@@ -196,7 +187,7 @@ def _bars(lines: pd.Series, pattern: str, samples: Sequence[int]) -> pd.DataFram
 
 
 def _epochs(bars: pd.DataFrame, path: Path, example: str) -> pd.DataFrame:
-    """Return the best line of each epoch of training; see `KerasConsole.rows_of`."""
+    """Return the best line of each epoch of training; see `KerasConsole`."""
     ends = bars["ends"]
     if not ends.any():
         raise UserError(f"{path}: has no epoch that ended with a time such as `{example}`")
@@ -241,6 +232,7 @@ def _counted(epochs: pd.DataFrame, text: str) -> pd.DataFrame:
     return epochs.assign(guessed=guessed, unsure=doubtful & ~epochs["per_sample"] & ~guessed)
 
 
-_SPECIAL = {"keras_console": KerasConsole, "mlperf_log": MlperfLog, "trainer_state": TrainerState}
+_RULES = {"mlperf_log": count_examples, "trainer_state": find_batch}
 for _name, _declared in DECLARED["formats"].items():
-    IMPORTERS.add(_name, _SPECIAL.get(_name, LogFormat)(**_declared))
+    _kind = KerasConsole if _name == "keras_console" else LogFormat
+    IMPORTERS.add(_name, _kind(**_declared, rule=_RULES.get(_name)))
