@@ -9,15 +9,15 @@ import typer
 
 from nodewise.cli.options import print_json, print_table
 from nodewise.core.units import write_duration, write_number, write_plain
-from nodewise.predict.answers import STEP_TIME, TITLES, Answers, TrainingJob, write_chance
+from nodewise.predict.answers import TITLES, Answers, TrainingJob, write_chance
 from nodewise.predict.fit_file import FitFile
+from nodewise.predict.forecast import COLUMNS
 from nodewise.predict.options import parse_deadline, parse_price
 from nodewise.predict.published_efficiency import Standing
 from nodewise.predict.steps_to_accuracy import law_of, parse_counts, published_laws, rate_exponent
 
 _LISTED = 8  # numbers of nodes or batches that a table lists one by one
 _NAMED = 3  # curves that are named in front of a note that they share
-_OF_FORECAST = STEP_TIME | {"nodes": "devices", "batch_per_worker": "batch_per_device"}
 
 
 def job_of(asked: Mapping[str, Any]) -> TrainingJob:
@@ -121,7 +121,7 @@ def print_machines(rows: Sequence[Mapping[str, Any]], job: TrainingJob) -> None:
     priced = replace(job, price=1.0, currency=rows[0]["currency"], node="device")
     print_table(
         {"Machines": f"{row['machines']} × {row['machine']}"}
-        | _answer({**row, **{name: row[other] for name, other in _OF_FORECAST.items()}}, priced)
+        | _answer({**row, **{name: row[other] for name, other in COLUMNS.items()}}, priced)
         | {"Speed-up": "", "Best": "best" if row["best"] else ""}  # devices differ
         for row in rows
     )

@@ -201,7 +201,8 @@ def remove_stale(ended: int = 0) -> None:
     Also remove those of the launcher `ended`, and kill what runs in them.
     """
     tree = find_hierarchy()
-    for folder in (one for base in tree.groups for one in base.glob("nodewise-*")) if tree else ():
+    bases = tree.groups if tree else []
+    for folder in [one for base in bases for one in base.glob("nodewise-*")]:
         launcher = folder.name.removeprefix("nodewise-")
         if launcher == str(ended):
             _remove(folder)
@@ -216,8 +217,8 @@ def _remove(folder: Path) -> None:
     while folder.exists() and time.monotonic() < deadline:
         for group in (*folder.glob("node~*"), folder):
             with suppress(OSError):
-                for pid in map(int, (group / "cgroup.procs").read_text().split()):
-                    if pid:  # 0 is a process that this container does not see
-                        os.kill(pid, signal.SIGKILL)
+                pids = map(int, (group / "cgroup.procs").read_text().split())
+                for pid in filter(None, pids):  # 0 is a process that this container does not see
+                    os.kill(pid, signal.SIGKILL)
                 group.rmdir()
         time.sleep(0.02)

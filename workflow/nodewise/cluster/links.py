@@ -35,7 +35,7 @@ def address(rank: int) -> str:
     return f"10.77.0.{rank + 1}"
 
 
-def lay(pids: Sequence[int], per_node: int = 1) -> None:
+def lay(pids: Sequence[int], per_machine: int = 1) -> None:
     """Connect the namespaces of processes to a bridge in this process's own namespace.
 
     The links have no rate limit yet, so that what nodes exchange before they are timed is not
@@ -43,8 +43,9 @@ def lay(pids: Sequence[int], per_node: int = 1) -> None:
 
     Args:
         pids: one process in each namespace, in the order of ranks.
-        per_node: number of workers on each emulated machine. If it is more than 1, the workers of a
-            machine share a bridge of their own, which has one link to the bridge between machines.
+        per_machine: number of workers on each emulated machine. If it is more than 1, the workers
+            of a machine share a bridge of their own, which has one link to the bridge between
+            machines.
 
     Raises:
         RefusedError: the kernel lacks a feature, or forbids it.
@@ -57,8 +58,8 @@ def lay(pids: Sequence[int], per_node: int = 1) -> None:
         links.link("set", index=bridge, state="up")
         switch = bridge
         for rank, pid in enumerate(pids):
-            if per_node > 1 and rank % per_node == 0:
-                switch = _lay_uplink(links, rank // per_node, bridge)
+            if per_machine > 1 and rank % per_machine == 0:
+                switch = _lay_uplink(links, rank // per_machine, bridge)
             peer = {"ifname": "eth0", "net_ns_pid": pid}
             with _needing("link", "veth"):
                 links.link("add", ifname=_port(rank), kind="veth", peer=peer)
@@ -66,14 +67,14 @@ def lay(pids: Sequence[int], per_node: int = 1) -> None:
             links.link("set", index=port, master=switch, state="up")
 
 
-def _lay_uplink(links: IPRoute, node: int, bridge: int) -> int:
+def _lay_uplink(links: IPRoute, machine: int, bridge: int) -> int:
     """Create a machine's own bridge and link it to the bridge between machines; return its index.
 
-    `node` is the number of the machine, which has several workers.
+    `machine` is its number; it has several workers.
     """
-    inner, outer = _uplink(node)
-    links.link("add", ifname=f"inside{node}", kind="bridge")
-    switch = _index(links, f"inside{node}")
+    inner, outer = _uplink(machine)
+    links.link("add", ifname=f"inside{machine}", kind="bridge")
+    switch = _index(links, f"inside{machine}")
     links.link("set", index=switch, state="up")
     links.link("add", ifname=inner, kind="veth", peer=outer)
     for name, master in ((inner, switch), (outer, bridge)):
@@ -81,7 +82,7 @@ def _lay_uplink(links: IPRoute, node: int, bridge: int) -> int:
     return switch
 
 
-def limit(nodes: int, rate_mbit: float, latency_ms: float = 0, per_node: int = 1) -> None:
+def limit(nodes: int, rate_mbit: float, latency_ms: float = 0, per_machine: int = 1) -> None:
     """Limit the rate of packets towards each node, after delaying them by the latency.
 
     Call it in the process that called `lay`. From one node to another, a packet then takes
@@ -93,11 +94,11 @@ def limit(nodes: int, rate_mbit: float, latency_ms: float = 0, per_node: int = 1
         ProcessLookupError: a node has ended.
     """
     with _netlink() as links:
-        if per_node == 1:
+        if per_machine == 1:
             for rank in range(nodes):
                 _limit(links, _index(links, _port(rank)), rate_mbit, latency_ms)
             return
-        for machine in range(-(-nodes // per_node)):
+        for machine in range(-(-nodes // per_machine)):
             inner, outer = _uplink(machine)
             _limit(links, _index(links, inner), rate_mbit)
             _limit(links, _index(links, outer), rate_mbit, latency_ms)
@@ -171,9 +172,9 @@ def _port(rank: int) -> str:
     return f"node{rank}"
 
 
-def _uplink(node: int) -> tuple[str, str]:
+def _uplink(machine: int) -> tuple[str, str]:
     """Return the names of both ends of a machine's link: on its own bridge, on the outer bridge."""
-    return f"out{node}", f"in{node}"
+    return f"out{machine}", f"in{machine}"
 
 
 def _limit(links: IPRoute, index: int, rate_mbit: float, latency_ms: float = 0) -> None:

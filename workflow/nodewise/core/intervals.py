@@ -24,15 +24,16 @@ def median_error(repeats: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(np.sqrt(np.pi / (2 * many + np.pi - 2)))
 
 
-def students_t(freedom: ArrayLike) -> NDArray[np.float64]:
-    """Return the half width of a 90 % interval in standard errors, by Student's t distribution.
+def students_t(freedom: ArrayLike, level: float = INTERVAL) -> NDArray[np.float64]:
+    """Return the half width of an interval in standard errors, by Student's t distribution.
 
     Args:
         freedom: degrees of freedom. The result is NaN for 0.
+        level: the confidence level.
     """
     from scipy.special import stdtrit
 
-    errors = stdtrit(np.asarray(freedom, dtype=np.float64), (1 + INTERVAL) / 2)
+    errors = stdtrit(np.asarray(freedom, dtype=np.float64), (1 + level) / 2)
     return np.asarray(errors, dtype=np.float64)
 
 

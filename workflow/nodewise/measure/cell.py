@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
@@ -34,6 +34,9 @@ from nodewise.results.record import Failure, Measurement, Record, StartUp, recor
 from nodewise.strategies import STRATEGIES
 from nodewise.study.measures import MEASURES
 from nodewise.study.memory_fit import misfit
+
+if TYPE_CHECKING:
+    from nodewise.data.manifest import Manifest
 
 Progress = Callable[[float], None]
 
@@ -75,25 +78,15 @@ def measure(cell: Cell, *, output: Path, logs: Path, config: Path | None, comman
     period, result, failure = Period(), None, None
     status: Literal["ok", "failed", "refused"] = "ok"
     try:
-        if source.refused is not None:
-            raise RefusedError(source.refused)
-        if cell.global_batch > source.train_examples:
-            raise RefusedError(
-                f"a global batch of {cell.global_batch} is larger than the "
-                f"{source.train_examples} examples"
-            )
-        misfits = misfit(cell, memory.machine_bytes(), cell.workers)
-        if misfits and not cluster.remote:  # hosts check their own memory
-            raise RefusedError(misfits)
+        _check_inputs(cell, source, fits_here=not cluster.remote)  # hosts check their own memory
         with exclusive_machine() as waited_s:
             began, period = command_began() + waited_s, Period()
             strategy.check_available()
             with cluster.open():
                 nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
                 made = made.model_copy(update=nodes)
-                task = Task(
-                    cell, cluster, data_manifest(cell), pretrained.file if pretrained else None
-                )
+                weights = pretrained.file if pretrained else None
+                task = Task(cell, cluster, data_manifest(cell), weights)
                 if strategy.splits_model and cell.build:  # the project's own models can be split
                     work, limit_s = partial(check_model, task=task), cell.time_limit_s
                     process.Job(1, work, logs=logs, time_limit_s=limit_s, preload=_PRELOAD).run()
@@ -118,6 +111,17 @@ def measure(cell: Cell, *, output: Path, logs: Path, config: Path | None, comman
     )
     write_text(output, record_json(record))
     return record
+
+
+def _check_inputs(cell: Cell, source: "Manifest", *, fits_here: bool) -> None:
+    """Check that data and, with `fits_here`, this machine's memory suffice; else RefusedError."""
+    if source.refused is not None:
+        raise RefusedError(source.refused)
+    batch, examples = cell.global_batch, source.train_examples
+    if batch > examples:
+        raise RefusedError(f"a global batch of {batch} is larger than the {examples} examples")
+    if fits_here and (misfits := misfit(cell, memory.machine_bytes(), cell.workers)):
+        raise RefusedError(misfits)
 
 
 def failure_of(error: BaseException) -> tuple[Literal["failed", "refused"], Failure]:

@@ -30,7 +30,6 @@ from nodewise.results.table_files import read_file
 from nodewise.results.tables import build_tables
 
 _DIGITS = 5
-_COMPUTE = ("compute_fixed_s", "compute_per_example_s")
 
 
 class Coefficient(Frozen):
@@ -222,15 +221,15 @@ def read_fit(path: Path, *, may_be_empty: bool = False) -> FitFile:
 
 def _with_notes(curve: Curve, fitted: Fit) -> Curve:
     """Return the curve with notes on what the points leave open."""
-    notes = [*curve.notes]
-    if len(curve.batches) == 1:
-        notes.append("one batch per worker: how computing grows with the batch is unknown")
-    known = _COMPUTE if len(curve.batches) == 1 else ()
+    notes = list(curve.notes)
     open_terms = [
         name
         for (name, label), certain in zip(fitted.coefficients, fitted.certain, strict=True)
-        if label in (curve.name, curve.link) and not certain and name not in known
+        if label in (curve.name, curve.link) and not certain
     ]
+    if len(curve.batches) == 1:
+        notes.append("one batch per worker: how computing grows with the batch is unknown")
+        open_terms = [name for name in open_terms if not name.startswith("compute_")]
     if open_terms and not curve.like_published:
         notes.append(f"left open by the points, so intervals are wider: {', '.join(open_terms)}")
     return curve.model_copy(update={"notes": tuple(notes)})

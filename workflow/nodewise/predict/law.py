@@ -30,19 +30,18 @@ L = TypeVar("L", bound="Law")
 
 n, b, S = sympy.symbols("n b S", nonnegative=True)
 """Nodes; batch per worker, in examples; payload, in bytes."""
-SYMBOLS: Mapping[str, Symbol] = {
-    "slowest": Symbol("m_n", nonnegative=True),
-    **{
-        part: Symbol(f"t_{part}", nonnegative=True)
-        for part in ("compute", "input", "wait", "communicate")
-    },
-}
-"""Symbols of formulas that later ones and the step itself may use: m_n, and the parts of a step."""
 
 
 def positive(letter: str) -> Symbol:
     """Return a symbol for a number that is at least 0."""
     return Symbol(letter, nonnegative=True)
+
+
+SYMBOLS: Mapping[str, Symbol] = {
+    "slowest": positive("m_n"),
+    **{part: positive(f"t_{part}") for part in ("compute", "input", "wait", "communicate")},
+}
+"""Symbols of formulas that later ones and the step itself may use: m_n, and the parts of a step."""
 
 
 def in_order(*terms: Expr) -> Expr:

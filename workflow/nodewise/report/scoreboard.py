@@ -11,7 +11,7 @@ from nodewise.report.context import ReportContext
 from nodewise.results import published, studies
 from nodewise.results.queries import published_and_ours, published_runs_and_ours
 
-SAME, OTHER, NOT_MEASURED = ORDERS = ("published order", "another order", "not measured")
+SAME, OTHER, NOT_MEASURED = ("published order", "another order", "not measured")
 _TRAINING = ["model", "dataset", "strategy", "nodes"]
 _PRINTED = ["printed_name", "seconds_published", "speedup_published", "accuracy_published"]
 _OURS = ["batch_per_worker", "seconds_ours", "speedup_ours", "label", "accuracy_ours"]
@@ -24,9 +24,10 @@ def scoreboard(study: ReportContext) -> pd.DataFrame:
     Returns:
         Rows with `row`, the group of trainings that differ in nodes or strategy only; `quantity`,
         what the study's scoreboard compares (`time` or `speedup`, which one node does not have);
-        `printed` and `ours`, its values; `ratio`, ours ÷ printed; `order`, one of `ORDERS`: whether
-        our times of the group are in the printed order; `kind` of our number; and `lacks`, what it
-        lacks to count as evidence. All our times of a group are from one experiment.
+        `printed` and `ours`, its values; `ratio`, ours ÷ printed; `order`: whether our times of the
+        group are in the printed order, `SAME`, `OTHER` or `NOT_MEASURED`; `kind` of our number; and
+        `lacks`, what it lacks to count as evidence. All our times of a group are from one
+        experiment.
     """
     quantities = {name: one.scoreboard for name, one in studies.studies().items()}
     tables = [_points(study), *(_trainings(study, name) for name in quantities)]
@@ -63,11 +64,15 @@ def summary(rows: pd.DataFrame) -> dict[str, Any]:
         for one, other in combinations(of.to_dict("records"), 2)
     ]
     found = {
-        **{"printed": int(rows["printed"].count()), "points": len(known)},
-        **{"low": known["ratio"].min(), "high": known["ratio"].max()},
-        **{"median": known["ratio"].median(), "rows": len(groups) or None},
+        "printed": int(rows["printed"].count()),
+        "points": len(known),
+        "low": known["ratio"].min(),
+        "high": known["ratio"].max(),
+        "median": known["ratio"].median(),
+        "rows": len(groups) or None,
         "same_rows": sum(bool((of["order"] == SAME).all()) for of in groups),
-        **{"pairs": len(pairs) or None, "same_pairs": sum(pairs)},
+        "pairs": len(pairs) or None,
+        "same_pairs": sum(pairs),
     }
     once = rows[rows["speedup_ours"].notna()].drop_duplicates("nodes", keep=False)
     for nodes, theirs, ours in once[["nodes", "speedup_published", "speedup_ours"]].to_numpy():

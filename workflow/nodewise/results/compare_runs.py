@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from nodewise.core.errors import UserError
+from nodewise.core.intervals import students_t
 from nodewise.results.columns import CELLS, CURVE_KEY
 from nodewise.results.table_files import read_file, typed
 from nodewise.results.tables import build_tables
@@ -61,7 +61,7 @@ def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     rows = olds.join(news, how="outer").reset_index()
     change = np.log(rows["new_s"] / rows["old_s"])
     errors = noise * np.sqrt(1 / rows["old_launches"] + 1 / rows["new_launches"])
-    wide = stdtrit(float(freedom), (1 + LEVEL) / 2) * errors
+    wide = students_t(freedom, LEVEL) * errors
     rows = rows.fillna({"old_launches": 0, "new_launches": 0}).assign(
         ratio=np.exp(change),
         low=np.exp(change - wide),

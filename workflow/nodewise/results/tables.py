@@ -109,16 +109,16 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
     done["flags"] = [*map(join_cautions, done["flags"], machines)]
     of_point = done.groupby(CURVE_KEY)
     parts = [
-        of_point[[*_MEDIANS]].median(),
-        done.drop_duplicates(CURVE_KEY).set_index(CURVE_KEY)[[*_ALIKE]],
+        of_point[_MEDIANS].median(),
+        done.drop_duplicates(CURVE_KEY).set_index(CURVE_KEY)[_ALIKE],
         of_point.size().rename("repeats"),
         of_point["oversubscribed"].any(),
         of_point["weights"].max(),  # "random" if it is so in any launch
         of_point["flags"].agg(_cautions_of_launches),
     ]
     rows = pd.concat(parts, axis=1).reset_index()
-    failed = cells[cells["status"] != "ok"].groupby([*AXES]).size().rename("failed").reset_index()
-    lost = rows.merge(failed, "left", [*AXES])["failed"].fillna(0)
+    failed = cells[cells["status"] != "ok"].groupby(AXES).size().rename("failed").reset_index()
+    lost = rows.merge(failed, "left", AXES)["failed"].fillna(0)
     step_time = rows["step_time_s"].where(rows["step_time_s"] > 0)
     rows = rows.assign(
         examples_per_s=rows["global_batch"] / step_time,
