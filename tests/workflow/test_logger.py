@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -14,7 +15,7 @@ import make_records as make
 import snakemake_logger_plugin_nodewise as plugin
 from nodewise.core.units import write_number
 from nodewise.results.tables import build_tables
-from nodewise.study.config import read_config
+from nodewise.study.config import Config, read_config
 
 
 @dataclass
@@ -52,7 +53,7 @@ def start_job(handler, jobid, rule, reason="Missing output files: x", **wildcard
 def cells(tmp_path, monkeypatch):
     """Return the cells of the smoke study, none of which has a record yet."""
     cells = read_config(CONFIG).cells()
-    monkeypatch.setattr("snakemake_logger_plugin_nodewise.RESULTS", tmp_path)
+    monkeypatch.setattr(Config, "results", property(lambda study: tmp_path / study.name))
     return cells
 
 
@@ -78,7 +79,7 @@ def test_the_step_of_an_emulated_node_is_in_its_own_time_as_in_the_tables(tmp_pa
     assert plugin.result_of(Path(file)) == own
 
 
-def test_a_failed_step_is_named_with_the_end_of_its_log(capsys, cells, tmp_path):
+def test_a_failed_step_is_named_with_the_end_of_its_log(capsys, cells, tmp_path, monkeypatch):
     file = tmp_path / "build_tables.log"
     file.write_text("\n".join(f"line {number}" for number in range(1, 101)))
     handler = started()
@@ -90,6 +91,9 @@ def test_a_failed_step_is_named_with_the_end_of_its_log(capsys, cells, tmp_path)
     head = lines[-plugin.LOG_LINES - 2 : -plugin.LOG_LINES]
     assert head == ["failed: build tables", f"  the end of {file}:"]
     assert lines[-1] == "    line 100"
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=0))
+    log(handler, "Error", event=LogEvent.JOB_ERROR, **fields)
+    assert capsys.readouterr().out.splitlines()[-1] == f"  the disk of {tmp_path} is full"
 
 
 def test_what_snakemake_says_is_printed_once_without_its_boilerplate(capsys, cells):

@@ -5,6 +5,7 @@ prints nothing, and Snakemake prints everything itself.
 """
 
 import os
+import shutil
 import statistics
 import sys
 import time
@@ -24,8 +25,8 @@ from nodewise.study.config import DEFAULT, read_config
 from nodewise.study.estimate import REFERENCE_S, Machine, estimates
 
 TARGET = "all"
-RESULTS = Path("results")
 LOG_LINES = 15
+LITTLE_BYTES = 100_000
 LONG_S = 30  # a cell that may take longer is also announced
 UNKNOWN_S = 10.0  # the estimate for a user's own model, before it has been described
 # What Snakemake says in every run, and readers do not need.
@@ -141,6 +142,8 @@ class LogHandler(LogHandlerBase):
         for log in filter(Path.is_file, map(Path, told["log"])):
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
             self.say("\n    ".join([f"  the end of {log}:", *lines]))
+            if shutil.disk_usage(log.parent).free < LITTLE_BYTES:  # no log could tell it
+                self.say(f"  the disk of {log.parent} is full")
 
     def pass_on(self, record: LogRecord) -> None:
         """Print what Snakemake says, but for what it says in every run."""
@@ -176,12 +179,8 @@ def plan(config: Path) -> dict[str, Planned]:
     except UserError:
         return {}
     return {
-        cell.id: Planned(
-            name_of(cell),
-            RESULTS / study.name / f"records/{cell.id}.json",
-            time.cell_s if time else UNKNOWN_S,
-        )
-        for cell, time in zip(cells, times, strict=True)
+        cell.id: Planned(name_of(cell), record, time.cell_s if time else UNKNOWN_S)
+        for cell, record, time in zip(cells, study.record_files(), times, strict=True)
     }
 
 
