@@ -43,12 +43,8 @@ class Job:
     """The running script, and all processes that were ever part of it."""
 
     def __init__(self, *arguments):
-        self.process = subprocess.Popen(
-            [sys.executable, SCRIPT, *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        command, pipe = [sys.executable, SCRIPT, *map(str, arguments)], subprocess.PIPE
+        self.process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
         line = self.process.stdout.readline()
         assert line, self.process.stderr.read()
         first = json.loads(line)

@@ -126,18 +126,9 @@ def test_whole_batches_are_the_same_on_every_worker_and_are_not_cut():
     assert all((part.numpy() == x[0].numpy()).all() for part in x)
 
 
-NESTED = Dataset(
-    None,
-    (
-        {
-            "image": np.stack([ROWS, ROWS], 1) / 2,
-            "name": np.array([f"é{n}".encode() for n in ROWS]),
-        },
-        (ROWS, {"odd": ROWS % 2 == 1}),
-        ROWS.astype("float32"),
-    ),
-    None,
-)
+NAMES = np.array([f"é{n}".encode() for n in ROWS])
+INPUTS, TARGETS = {"image": np.stack([ROWS, ROWS], 1) / 2, "name": NAMES}, {"odd": ROWS % 2 == 1}
+NESTED = Dataset(None, (INPUTS, (ROWS, TARGETS), ROWS.astype("float32")), None)
 RAGGED = Ragged(np.repeat(ROWS, ROWS % 3), (np.cumsum([0, *ROWS % 3]),))
 RAGGED_DATA = Dataset(None, (RAGGED, ROWS), (RAGGED, ROWS))
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as drawn
 
 import make_datasets
-import projects
 from mistakes import user_error
 from nodewise.core.errors import RefusedError
 from nodewise.data import load
@@ -165,11 +164,3 @@ def cut(at):
 def test_a_manifest_and_arrays_that_do_not_fit_each_other(manifest, damage, told):
     damage(manifest)
     assert told in user_error(load, manifest)
-
-
-def test_importing_the_package_stays_light():
-    code = (
-        "import sys, nodewise.data; "
-        "print(*{'tensorflow', 'keras', 'scipy', 'PIL', 'rich', 'pandas'} & set(sys.modules))"
-    )
-    assert projects.python("-c", code) == "\n"

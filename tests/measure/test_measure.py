@@ -26,10 +26,8 @@ def test_the_templates_learn_on_two_nodes_and_leave_a_record(project):
         "single_run_local_*/own_own_model_*/multi_worker_mirrored/batch~32/nodes~2/repeat~0.json"
     )
     record = read_record(path)
-    assert record.result is not None
     assert record.result.test.accuracy > 0.9
     assert (record.cell.build, record.cell.load) == (MODEL, DATA)
-    assert record.data is not None
     assert (record.data.origin, record.data.train_examples) == ("own", 3000)
     assert record.provenance.command.startswith("nodewise measure --strategy multi_worker_mirrored")
     assert str(project) not in path.read_text()

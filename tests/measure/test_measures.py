@@ -1,7 +1,5 @@
 """A change of the measuring code makes its author decide whether old measurements still hold."""
 
-import pytest
-
 from make_measures import DIGESTS, code_sha256, digests
 
 
@@ -14,15 +12,7 @@ def test_a_change_of_the_measuring_code_is_one_of_measures_or_changes_no_number(
     )
 
 
-CODE = "def f(x):\n    return x + 1\n"
-
-
-@pytest.mark.parametrize(
-    ("source", "same"),
-    [
-        ('"""Docs."""\n\n\ndef f(x):\n    """Add."""\n    return (x + 1)  # one more\n', True),
-        ("def f(x):\n    return x + 2\n", False),
-    ],
-)
-def test_only_a_change_of_the_code_changes_its_digest(source, same):
-    assert (code_sha256(source) == code_sha256(CODE)) == same
+def test_only_a_change_of_the_code_changes_its_digest():
+    code = "def f(x):\n    return x + 1\n"
+    told = '"""Docs."""\n\n\ndef f(x):\n    """Add."""\n    return (x + 1)  # one more\n'
+    assert code_sha256(code) == code_sha256(told) != code_sha256(code.replace("1", "2"))

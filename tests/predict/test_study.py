@@ -52,7 +52,6 @@ def launches(
     repeats=1,
     noise=0.0,
     truth=TRUTH,
-    payload=PAYLOAD,
     cores=64,
     seed=0,
     law=RING,
@@ -63,13 +62,13 @@ def launches(
     rng = np.random.default_rng(seed)
     rows = []
     for batch, n, repeat in itertools.product(batches, nodes, range(repeats)):
-        seconds = law.evaluate(truth, n, batch, payload) * np.exp(noise * rng.standard_normal())
+        seconds = law.evaluate(truth, n, batch, PAYLOAD) * np.exp(noise * rng.standard_normal())
         at = {"batch_per_worker": batch, "nodes": n, "repeat": repeat, "global_batch": batch * n}
         at |= {"step_time_s": float(seconds), "steps_per_epoch": 60_000 // (batch * n)}
         row = LAUNCH | at | names
         name = f"{row['strategy']}/{batch}/{n}/{repeat}"
         rows.append(row | {"oversubscribed": n > cores, "cell_id": name})
-    return pd.DataFrame(rows).assign(payload_bytes=payload, nodes_per_machine=per_machine)
+    return pd.DataFrame(rows).assign(payload_bytes=PAYLOAD, nodes_per_machine=per_machine)
 
 
 def tables(*parts):

@@ -4,6 +4,7 @@ Other tests use examples as another package's plug-ins: core/test_plugins.py tho
 exchanges, laws and kinds of clusters, results/test_importers.py that of an importer.
 """
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,24 +71,17 @@ def test_the_example_of_a_model_can_be_described(tmp_path, monkeypatch):
     assert described.stages == 4
 
 
-FOLDERS = {
-    "my_model.py": "models",
-    "toy_cluster.py": "workflow/nodewise/cluster/kinds",
-    "tagged/__init__.py": "workflow/nodewise/strategies",
-    "tagged/worker.py": "workflow/nodewise/strategies",
-    "my_exchange.py": "workflow/nodewise/core",
-    "my_law.py": "workflow/nodewise/predict/laws",
-    "my_format.py": "workflow/nodewise/results/importers",
-    "my_figure.py": "workflow/nodewise/report/figures",
-    "my_page.py": "workflow/nodewise/report/pages",
-}
+PAGES = "".join(Path("site/pages", page).read_text() for page in ("add.md", SITE))
+PYTHON = re.compile(r"\n`([\w/]+\.py)` [^`]*?:\n\n```python\n(.*?)```", re.DOTALL)
+EXAMPLES = dict(PYTHON.findall(PAGES))
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_the_examples_pass_the_checks_of_the_project(name):
-    code = plugins.example(name, SITE if "report" in FOLDERS[name] else "add.md")
-    ruff = Path(sys.executable).with_name("ruff")
+    code, ruff = EXAMPLES[name], Path(sys.executable).with_name("ruff")
+    # The page leaves out the folders of what could also be another package's.
+    folder = "" if name.startswith(("models/", "workflow/")) else "workflow/nodewise/strategies/"
     for check in (["check"], ["format", "--check"]):
-        command = [ruff, *check, f"--stdin-filename={FOLDERS[name]}/{name}", "-"]
+        command = [ruff, *check, f"--stdin-filename={folder}{name}", "-"]
         done = subprocess.run(command, input=code, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout

@@ -83,18 +83,11 @@ def test_no_number_on_home_is_of_two_launches_or_of_a_crowded_machine(tmp_path):
 
 
 def test_only_points_that_differ_in_nothing_but_the_link_say_what_a_link_does(tmp_path):
-    cells = [
-        make.cell(
-            n=n,
-            repeat=repeat,
-            experiment=f"link_{rate}",
-            cluster={"kind": "emulated", "node": {"cpu": cpu}, "link": {"rate_mbit": rate}},
-        )
-        for n in (1, 2)
-        for repeat in range(3)
-        for cpu, rate in ((0.2, 25), (0.2, 400), (0.4, 800))
-    ]
-    records = [make.record(cell).model_copy(update={"kind": "emulated"}) for cell in cells]
+    records = []
+    for cpu, rate in ((0.2, 25), (0.2, 400), (0.4, 800)):
+        cluster = {"kind": "emulated", "node": {"cpu": cpu}, "link": {"rate_mbit": rate}}
+        records += make.launches(n=(1, 2), cluster=[cluster], experiment=[f"link_{rate}"])
+    records = [record.model_copy(update={"kind": "emulated"}) for record in records]
     make.write_study(tmp_path, records)
     links = home._links(read_context(CONFIG, tmp_path))
     assert [point["rate_mbit"] for point in links["ends"]] == [25, 400]

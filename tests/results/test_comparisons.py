@@ -44,13 +44,9 @@ def test_speed_ups_are_against_single_also_where_the_way_has_a_slow_node_of_its_
 
 def test_of_points_measured_twice_the_one_without_a_caution_stands_beside_the_published(tmp_path):
     calm = [make.record(make.cell(experiment="z", n=n)) for n in (1, 2)]
-    crowded = [
-        make.changed(
-            make.record(make.cell(experiment="a", n=n)),
-            conditions=make.conditions(9, outside=["foreign load"]),
-        )
-        for n in (1, 2)
-    ]
+    loaded = make.conditions(9, outside=["foreign load"])
+    crowded = [make.record(make.cell(experiment="a", n=n)) for n in (1, 2)]
+    crowded = [make.changed(record, conditions=loaded) for record in crowded]
     other = make.record(make.cell(experiment="z", n=2, strategy="mpi"))
     records = [*calm, *crowded, slower(other, 0.5)]
     tables = make.tables_of(records, tmp_path, make.published())

@@ -9,7 +9,7 @@ import make_records as make
 from mistakes import user_error
 from nodewise.core.schema import json_text
 from nodewise.predict.steps_to_accuracy import find_steps
-from nodewise.results.noise_scale import NoiseScale, Point, group_squares
+from nodewise.results.noise_scale import NoiseScale, group_squares
 from nodewise.results.record import record_json
 from nodewise.results.tables import build_tables
 
@@ -61,10 +61,8 @@ def test_the_squares_are_of_the_gradients_and_of_their_mean():
 @pytest.fixture
 def table(tmp_path):
     result = measured([point(0, 100.0, 10.0), point(50, 100.0, 1.0), point(200, 100.0, 0.1)])
-    lost = measured([point(0, 100.0, 0.0)], model="cnn")
-    # less than noise alone would give
-    squares = {"small_squares": [1.0, 1.0], "big_squares": [0.01, 0.01]}
-    lost = lost.model_copy(update={"points": [Point(step=0, **squares)]})
+    less_than_noise = {"step": 0, "small_squares": [1.0, 1.0], "big_squares": [0.01, 0.01]}
+    lost = measured([less_than_noise], model="cnn")
     for one in (result, lost):
         (tmp_path / f"{one.model}.json").write_text(json_text(one))
     files = [tmp_path / "mlp.json", tmp_path / "cnn.json"]

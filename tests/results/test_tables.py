@@ -40,13 +40,10 @@ def test_tables_have_the_declared_columns_and_types(tables):
     ],
 )
 def test_a_point_keeps_the_cautions_of_half_of_its_launches(tmp_path, launches, kept):
-    records = [
-        make.changed(
-            make.record(make.cell(repeat=repeat)),
-            conditions=make.conditions(9, outside=[*filter(None, flags.split("; "))]),
-        )
-        for repeat, flags in enumerate(launches)
-    ]
+    records = []
+    for repeat, flags in enumerate(launches):
+        seen = make.conditions(9, outside=[*filter(None, flags.split("; "))])
+        records.append(make.changed(make.record(make.cell(repeat=repeat)), conditions=seen))
     tables = make.tables_of(records, tmp_path)
     assert tables["cells"]["flags"].tolist() == launches
     assert tables["curves"]["flags"].tolist() == [kept]
@@ -135,10 +132,7 @@ def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):
         {"step_us": times[0], "input_us": 2000, "elapsed_s": 0.11, "bytes_sent": 4000},
         {"step_us": times[1], "input_us": 2800, "elapsed_s": 0.12, "bytes_sent": 8000},
     ]
-    workers = [
-        worker.model_dump() | values
-        for worker, values in zip(record.result.workers, seen, strict=True)
-    ]
+    workers = [worker.model_dump() | seen[worker.rank] for worker in record.result.workers]
     epoch = {"epoch": 1, "steps": 4, "seconds": 0.12, "loss": 1.5, "accuracy": 0.5}
     record = make.changed(record, workers=workers, epochs=[epoch], steps_per_epoch=300)
     tables = make.tables_of([record], tmp_path)

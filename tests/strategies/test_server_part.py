@@ -72,13 +72,7 @@ def test_an_optimizer_of_each_weight_trains_a_part_as_it_trains_the_whole(name):
     np.testing.assert_allclose(np.concatenate(halves), whole, rtol=1e-5, atol=1e-7)
 
 
-class OwnStep(keras.Sequential):
-    """A model with its own training step, which only the workers run."""
-
-    def train_step(self, data):
-        return super().train_step(data)
-
-
+OwnStep = type("OwnStep", (keras.Sequential,), {"train_step": lambda self, data: {}})
 SPEC = tf.TensorSpec((8, 4)), tf.TensorSpec((8,))
 
 
