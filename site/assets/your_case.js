@@ -281,8 +281,8 @@
   /** Return the command that answers the same, as far as it has options for it. */
   function command({ rows, law, fixed }) {
     const [inside, speed] = [number("inside"), number("speed")];
-    const mixed = value("gradients") === "2 4";
-    const sent = 1e6 * number("parameters") * number("traffic");
+    const sent = Math.max(1, Math.round(1e6 * number("parameters") * number("traffic")));
+    const precision = { 4: "fp32", 2: "fp16", "2 4": "amp" }[value("gradients")];
     const rate = (level) => `${plain(number(`${level}_gbit`))}gbit${value(level).slice(4)}`;
     const named = (level) => (value(level).startsWith("rate") ? rate(level) : value(level));
     const machines = rows.filter(({ n }) => n >= inside).map(({ n }) => n / inside);
@@ -290,8 +290,7 @@
       "nodewise forecast",
       value("unit") === "ms" ? `--step-time ${plain(speed / 1e3)}` : `--throughput ${plain(speed)}`,
       `--batch ${plain(number("batch"))}`,
-      mixed ? `--parameters ${plain(sent)} --precision amp` : "",
-      mixed ? "" : `--payload ${plain(sent * number("gradients"))}`,
+      `--parameters ${plain(sent)} --precision ${precision}`,
       `--devices-per-node ${inside}`,
       inside > 1 ? `--within ${named("within")}` : "",
       `--between ${named("between")} --nodes ${machines.join(",") || 1}`,

@@ -39,10 +39,10 @@ def csv_of(*rows: str, header: str = HEADER) -> str:
     return "\n".join((header, *rows)) + "\n"
 
 
-def fitted(tmp_path: Path, text: str, draws: int = 60) -> FitFile:
+def fitted(tmp_path: Path, text: str) -> FitFile:
     path = tmp_path / "measurements.csv"
     path.write_text(text)
-    return fit_measurements(import_curves(path, "csv"), draws=draws)
+    return fit_measurements(import_curves(path, "csv"))
 
 
 def predictions(file: FitFile, nodes: list[int], **asked) -> list[dict]:
@@ -84,7 +84,7 @@ def test_a_law_that_there_is_not_is_answered_by_those_that_are_known(tmp_path, l
 
 @pytest.mark.parametrize("rows", [["a,4,64,1.0"], ["a,2,64,1", "a,4,64,10"], ["a,1,64,1"]])
 def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows):
-    file = fitted(tmp_path, csv_of(*rows), draws=100)
+    file = fitted(tmp_path, csv_of(*rows))
     ((_, found),) = answered(file, [1, 2, 4, 8, 64])
     json.dumps(found.rows(), allow_nan=False)
     assert (not found.best_for) == found.sentence().startswith("Unknown")
@@ -171,8 +171,8 @@ def test_parts_that_were_measured_narrow_the_interval(tmp_path):
         for n, row in enumerate(rows, 1)
     ]
     header = f"{HEADER},payload_bytes"
-    whole = fitted(tmp_path, csv_of(*rows, header=header), draws=400)
-    apart = fitted(tmp_path, csv_of(*parts, header=f"{header},compute_s,communicate_s"), draws=400)
+    whole = fitted(tmp_path, csv_of(*rows, header=header))
+    apart = fitted(tmp_path, csv_of(*parts, header=f"{header},compute_s,communicate_s"))
     assert width(apart, 16) < width(whole, 16)
 
 
@@ -220,7 +220,7 @@ def test_whatever_is_read_is_fitted(tmp_path_factory, rows, collective, cluster)
         for curve, n, b, t, c in rows
     ]
     header = f"{HEADER},compute_s,payload_bytes,collective,cluster"
-    file = fitted(tmp_path_factory.mktemp("extreme"), csv_of(*lines, header=header), draws=5)
+    file = fitted(tmp_path_factory.mktemp("extreme"), csv_of(*lines, header=header))
     write_fit(tmp_path_factory.mktemp("extreme") / "fit.json", file)
     for row in predictions(file, [1, 3, 16]):
         assert np.isfinite(row["step_time_s"])
@@ -232,7 +232,7 @@ def test_whatever_is_read_is_fitted(tmp_path_factory, rows, collective, cluster)
 
 def test_the_same_measurements_give_the_same_file(tmp_path):
     for name in ("one.json", "two.json"):
-        write_fit(tmp_path / name, fit_measurements(import_curves(TEMPLATE, "csv"), draws=20))
+        write_fit(tmp_path / name, fit_measurements(import_curves(TEMPLATE, "csv")))
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 

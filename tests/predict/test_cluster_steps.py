@@ -93,8 +93,3 @@ def test_what_is_unknown_widens_the_interval():
     narrow = width(forecast(CLUSTER, RESNET, {1: 640.0}, DEVICES))
     wide = width(forecast(unknown, mixed, {1: 640.0}, DEVICES))
     assert (wide > 1.2 * narrow).all()
-
-
-def test_the_same_question_has_the_same_answer():
-    ask = (CLUSTER, RESNET, {1: 640.0}, DEVICES)
-    assert np.array_equal(forecast(*ask), forecast(*ask))

@@ -231,6 +231,8 @@ def test_the_same_devices_in_one_node_are_a_reference():
         ("38k tokens/s", "tokens_per_s", 38_000),
         ("9,500 wps", "tokens_per_s", 9_500),
         ("2 min/epoch", "epoch_time_s", 120),
+        ("36 min", "epoch_time_s", 2160),  # of a run: no step takes as long
+        ("2 min/step", "step_time_s", 120),
     ],
 )
 def test_numbers_are_read_as_they_are_posted(text, clock, value):
@@ -281,6 +283,20 @@ def test_a_table_of_measurements_is_explained_as_its_numbers_are(tmp_path):
     assert len(answer["read"]) == 3
     for wrong in ("--batch 32", "--global-batch 64", "--one-nodes 2"):
         assert wrong.split()[0].strip("-") in commands.refusal("explain", file, *wrong.split())
+
+
+def test_a_table_of_one_global_batch_is_explained_as_its_numbers_are(tmp_path):
+    file, size = tmp_path / "mine.csv", "--parameters 25.6e6 --link 10gbit-tcp"
+    file.write_text("curve,nodes,global_batch,step_time_s\na,1,256,1\na,8,256,0.25\n")
+    posted = "--one '256 images/s' --many '1024 images/s' --devices 8 --global-batch 256"
+    assert ask(f"{file} {size}") == ask(f"{posted} {size}")
+
+
+def test_what_helps_most_is_a_remedy_of_the_cause():
+    across = "--one-devices 8 --devices 16 --devices-per-node 8 --between 100gbit-rdma"
+    answer = ask(f"--one 22s --many 24s {across}")
+    assert answer["decided"] and answer["remedies"][0]["for"] == c.INPUT
+    assert c.CONFUSED in answer["sentence"] and "What helps" not in answer["sentence"]
 
 
 def test_a_step_without_causes_takes_what_cluster_steps_says():

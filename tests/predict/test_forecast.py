@@ -38,14 +38,14 @@ def test_devices_in_a_node_and_full_nodes_are_compared():
 
 
 def test_a_slow_link_takes_the_time_of_its_bytes():
-    asked = (*STEP, "--payload", "4e7", "--link", "1gbit-tcp", "--nodes", "4")
+    asked = (*STEP, "--parameters", "1e7", "--link", "1gbit-tcp", "--nodes", "4")
     *_, four = run(*asked, "--strategy", "keras_jax")
     assert four["step_time_s"] == pytest.approx(0.1 + 1.5 * 4e7 / (125e6 * 0.89), rel=0.05)
 
 
 def test_what_a_strategy_hides_is_taken_off_the_shorter_of_computing_and_sending():
-    for payload in ("4e6", "4e7"):  # First sending takes less time than computing, then more.
-        asked = (*STEP, "--link", "1gbit-tcp", "--nodes", "4", "--payload", payload, "--strategy")
+    for size in ("1e6", "1e7"):  # First sending takes less time than computing, then more.
+        asked = (*STEP, "--link", "1gbit-tcp", "--nodes", "4", "--parameters", size, "--strategy")
         *_, plain = run(*asked, "keras_jax")  # hides nothing
         *_, told = run(*asked, "mpi")
         shorter = min(0.1, plain["step_time_s"] - 0.1)
@@ -69,7 +69,7 @@ def test_several_measured_numbers_of_devices_narrow_a_forecast(tmp_path):
     table.assign(step_time_s=[0.1, 0.15, 0.18], payload_bytes=4e7).to_csv(path, index=False)
     asked = ("--link", "10gbit", "--nodes", "1-16")
     many = run("--given", path, *asked)[-1]
-    one = run(*STEP, "--payload", "4e7", *asked)[-1]
+    one = run(*STEP, *SIZE, *asked)[-1]
     assert many["high"] / many["low"] < one["high"] / one["low"]
     assert [row["kind"] for row in run("--given", path, *asked)].count("measured") == 3
     assert "with 1, 2, 4" in refusal("--given", path, "--given-devices", 8, *asked)
@@ -103,6 +103,9 @@ def test_a_log_is_a_given_point(tmp_path):
     path.write_text("curve,nodes,samples_per_s\nmine,1,400\n")
     one, _ = run("--given", path, *asked)
     assert one["step_time_s"] == pytest.approx(64 / 400)
+    path.write_text("curve,nodes,epoch_time_s,examples\nmine,1,100,50000\n")
+    one, _ = run("--given", path, *asked)
+    assert one["step_time_s"] == pytest.approx(64 / 500)
     path.write_text("curve,nodes,batch_per_worker,epoch_time_s\nmine,1,64,400\n")
     assert "times of epochs need a column examples" in refusal("--given", path, *asked)
 
@@ -112,6 +115,25 @@ def test_a_rate_is_a_given_point_without_its_batch(tmp_path):
     path.write_text('"Step","train/samples_per_second"\n"0","400"\n')
     done = show("--given", path, "--given-devices", 8, "--parameters", "25.6e6", *NODES)
     assert "Step" not in done.output and "the rate of training is train/" in done.output
+    assert "no --batch" in done.output
+
+
+def test_a_table_of_one_global_batch_goes_on_with_it(tmp_path):
+    path = tmp_path / "mine.csv"
+    table = pd.DataFrame({"curve": "mine", "nodes": [1, 2, 4], "global_batch": 256})
+    table.assign(step_time_s=[1, 0.55, 0.32]).to_csv(path, index=False)
+    rows = run("--given", path, *SIZE, "--link", "10gbit", "--nodes", "1-8")
+    assert [row["kind"] for row in rows].count("measured") == 3
+    assert {row["batch_per_device"] * row["devices"] for row in rows} == {256}
+    assert 0.16 < rows[-1]["low"] < rows[-1]["step_time_s"] < 0.32
+
+
+def test_tokens_are_examples_and_sharded_parameters_are_gathered_too():
+    asked = ("--batch", 8192, "--parameters", 7e9, "--within", "nvlink4", "--nodes", "1,8")
+    for rate in ("10k tokens/s", 10_000):
+        one, ring = run("--throughput", rate, *asked)
+        assert one["step_time_s"] == pytest.approx(0.8192)
+    assert run("--throughput", rate, *asked, "--exchange", "fsdp")[-1]["low"] > ring["low"]
 
 
 def test_a_record_is_a_given_point_and_one_that_was_disturbed_is_never_called_measured(tmp_path):
@@ -143,7 +165,7 @@ def test_of_several_batches_each_number_of_devices_gets_the_one_that_is_done_soo
 
 
 def test_a_calibrated_cluster_tells_its_link():
-    asked = (*STEP, "--payload", "4e7", "--nodes", "2", "--strategy", "multi_worker_mirrored")
+    asked = (*STEP, *SIZE, "--nodes", "2", "--strategy", "multi_worker_mirrored")
     *_, told = run(*asked, "--link", CALIBRATION)
     *_, named = run(*asked, "--link", "500mbit-tcp")
     assert told["step_time_s"] == pytest.approx(named["step_time_s"], rel=0.1)
@@ -158,22 +180,24 @@ def test_a_price_gives_the_cost_of_epochs():
     assert "--examples" in refusal(*STEP, *NODES, *asked, "--epochs", 90)
 
 
-LINK, SIZE = ("--link", "1gbit"), ("--payload", "4e7")
+LINK, SIZE = ("--link", "1gbit"), ("--parameters", "1e7")
 KERAS, HOROVOD = "tests/results/files/keras.txt", "tests/results/files/horovod.txt"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((*LINK, "--step-time", "0", "--batch", "64"), "--step-time 0.0: must be a number above 0"),
-        ((*LINK, "--step-time", "0.1"), "--step-time needs --batch"),
+        ((*LINK, "--step-time", "0", "--batch", "64"), "--step-time 0 s: must be above 0"),
+        ((*LINK, "--step-time", "100ms"), "0.1 s per step on 1 device: needs --batch"),
+        ((*LINK, "--throughput", "9k tokens/s"), "9,000 tokens/s on 1 device: needs --batch"),
+        ((*LINK, *SIZE, "--throughput", "9 s/epoch"), "must be a rate or the time of a step"),
         ((*LINK, *STEP, "--throughput", "3"), "give one of --step-time, --throughput"),
         (LINK, "give one of --step-time, --throughput"),
         ((*LINK, *SIZE, "--given", "LICENSE"), "nodewise import --pattern"),
-        ((*LINK, *STEP, *SIZE, "--parameters", "1"), "--parameters and --payload: give one"),
+        ((*LINK, *STEP, "--parameters", "-1"), "--parameters -1.0: must be a number above 0"),
         ((*LINK, *STEP, *SIZE, "--precision", "int3"), "--precision int3: must be one of"),
         ((*LINK, *STEP, "--parameters", "25.6"), "--parameters 25.6: must be a whole number"),
-        ((*LINK, *STEP), "needs --parameters or --payload"),
+        ((*LINK, *STEP), "needs --parameters"),
         ((*LINK, *STEP, *SIZE, "--within", "pcie3"), "--link: is the only link"),
         ((*LINK, *STEP, *SIZE, "--device", "V100"), "--device: has no effect without --machines"),
         ((*LINK, *STEP, *SIZE, "--strategy", "async_sgd"), "async_sgd: must be one of custom_loop"),
@@ -190,7 +214,7 @@ KERAS, HOROVOD = "tests/results/files/keras.txt", "tests/results/files/horovod.t
         ((*LINK, *SIZE, "--given", KERAS, "--given-devices", "2"), "give `forecast --batch`"),
         ((*LINK, *SIZE, "--given", HOROVOD, "--given-devices", "2"), "was measured with 4"),
         ((*LINK, "--model", "cnn", "--given-devices", "2"), "no effect beside --model"),
-        ((*LINK, *STEP, *SIZE, "--precision", "amp"), "no effect beside --payload"),
+        ((*LINK, *STEP, *SIZE, "--exchange", "fdsp"), "--exchange fdsp: must be one of ring"),
         ((*LINK, *STEP, *SIZE, "--deadline", "1h"), "--deadline: needs --examples"),
         ((*LINK, *STEP, *SIZE, "--converges-like", "resnet", "--examples", "9"), "--examples: has"),
     ],

@@ -36,6 +36,7 @@ def test_times_and_costs_are_those_of_whole_machines(tmp_path):
         assert row["cost"] == pytest.approx(price * count * row["time"] / 3600)
         assert row["devices"] == 8 * count
     assert rows["cost"].is_monotonic_increasing
+    assert rows["speedup"].isna().all()  # each would be against another device
 
 
 def test_costs_are_in_the_currency_of_the_prices(tmp_path):

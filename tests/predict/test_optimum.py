@@ -233,3 +233,4 @@ def test_an_answer_says_that_its_number_or_batch_was_not_measured():
         assert best(found, "fastest") == nodes[-1]
         assert ("(" in found.sentence("fastest")) == bool(told)
         assert not told or told in found.sentence("fastest")
+    assert "one node (predicted)" in ask((1, 4), batch=1024).sentence()

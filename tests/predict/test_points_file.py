@@ -225,11 +225,6 @@ def test_wrong_points_have_an_error_and_the_others_are_answered(tmp_path):
         assert "error" in one or one["low"] < one["value"] < one["high"]
 
 
-def test_an_option_without_effect_beside_points_is_refused():
-    line = refusal("predict", "fit.json", "--at", "points.csv", "--nodes", 4)
-    assert line.startswith("--at: --nodes has no effect beside it")
-
-
 def test_a_strong_curve_does_not_keep_others_from_being_predicted(tmp_path):
     strong = [row("a", n, "run_time", "s", 90 / n, "strong", global_batch=512) for n in (1, 2, 4)]
     write(tmp_path / "curves.csv", strong + curves()["images"][0])
@@ -244,7 +239,7 @@ def test_a_strong_curve_does_not_keep_others_from_being_predicted(tmp_path):
 def fitted(tmp_path_factory):
     path = tmp_path_factory.mktemp("fitted") / "curves.csv"
     write(path, [row for rows, _ in curves().values() for row in rows])
-    return fit_measurements(import_curves(path), draws=2)
+    return fit_measurements(import_curves(path))
 
 
 CELLS = st.sampled_from(["", " ", "images", "strong", "0", "1", "8", "16", "65536", "0.5", "1e15"])

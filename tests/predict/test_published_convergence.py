@@ -110,7 +110,7 @@ def test_learning_rates_that_follow_a_rule_have_its_exponent():
 
 def test_at_a_fixed_global_batch_the_batch_of_a_device_shrinks():
     options = ("forecast", "--throughput", 2900, "--given-devices", 8, "--nodes", "4,16,512")
-    options += ("--devices-per-node", 1, "--batch", 64, "--payload", 1e8, "--link", "hdr")
+    options += ("--devices-per-node", 1, "--batch", 64, "--parameters", 25e6, "--link", "hdr")
     fixed = {row["devices"]: row for row in commands.ask(*options, "--global-batch", 512)}
     assert max(fixed) == 512 and fixed[512]["batch_per_device"] == 1
     assert (fixed[8]["kind"], fixed[8]["samples_per_s"]) == ("measured", 2900)

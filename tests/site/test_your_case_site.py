@@ -111,7 +111,7 @@ def test_the_knee_times_and_costs_are_those_of_the_command(watched):
     assert [float(row["Cost"]) for row in told] == pytest.approx(answers.cost[0], rel=6e-3)
     assert 5 <= speedups(page)[8][0] <= 7.5  # as practitioners know it
     command = page.locator("#case code").inner_text()
-    assert "--payload 102400000 --devices-per-node 4 --within nvlink2" in command
+    assert "--parameters 25600000 --precision fp32 --devices-per-node 4 --within nvlink2" in command
     assert "--between 10gbit-tcp --nodes 1,2,4,8,16,32,64 --examples 2000000" in command
     assert 5 <= speedups(watched.open(f"{PAGE}?inside=1&between=10gbit-tcp"))[8][0] <= 7.5
     _, low, high = speedups(watched.open(f"{PAGE}?{V100}&inside=1"))[8]

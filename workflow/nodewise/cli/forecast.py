@@ -28,8 +28,8 @@ def forecast_nodes(
     devices_per_node: options.PerNode = None,
     within: options.WithinNode = None,
     between: options.BetweenNodes = None,
-    step_time: Annotated[float | None, Option(help="Seconds of a measured step.")] = None,
-    throughput: Annotated[float | None, Option(help="Or: examples per second.")] = None,
+    step_time: Annotated[str | None, Option(help="Of a measured step: 0.18 or 180ms.")] = None,
+    throughput: Annotated[str | None, Option(help="Or: 608, 152 images/s/device.")] = None,
     given: Annotated[Path | None, Option(help="Or: a record, table or log.")] = None,
     model: Annotated[str | None, Option(help="Or: a model to measure here on one node.")] = None,
     dataset: options.OwnDataset = None,
@@ -38,8 +38,8 @@ def forecast_nodes(
     global_batch: options.AskedGlobalBatch = None,
     batches: options.Batches = None,
     parameters: options.Parameters = None,
-    payload: options.Payload = None,
     precision: options.Precision = None,
+    exchange: Annotated[str | None, Option(help="ring (default), fsdp, zero3, byteps.")] = None,
     strategy: Annotated[str | None, Option(help="A strategy of this project.")] = None,
     nodes: options.NodeNumbers = "1-16",
     examples: options.EpochExamples = None,
@@ -95,7 +95,7 @@ def forecast_nodes(
         prediction.print_values(forecast_cases(cases), "case", as_json=as_json)
         return
     counts = parse_nodes(nodes)
-    sizes: dict[str, Any] = {"parameters": parameters, "payload": payload, "precision": precision}
+    sizes: dict[str, Any] = {"parameters": parameters, "precision": precision, "exchange": exchange}
     hidden = None if strategy is None else hidden_share(strategy)
     training = forecast.with_options(_measured(context.params), hidden=hidden, **sizes)
     job = prediction.job_of(context.params).with_examples(examples)
@@ -124,24 +124,26 @@ def forecast_nodes(
         else:
             typer.echo(answers.sentence())
             prediction.print_answers(answers)
-            if not (job.steps or global_batch):  # published efficiencies are of a fixed batch
+            shared = global_batch or training.strong  # else each device has a batch of its own
+            if not (job.steps or shared):
                 most, share = int(answers.nodes[-1]), float(answers.efficiency[0, -1])
                 links = within or link, between or link, most > per_node
                 prediction.print_standing(standing(share, most, *links, node=job.node))
-            prediction.print_target(job, converges_like)
+            if not shared:
+                prediction.print_target(job, converges_like)
     if training.cautions:
         typer.echo(f"About the measured time: {training.cautions}.", err=as_json)
 
 
 def _measured(asked: Mapping[str, Any]) -> "Training":
     """Return what was measured, which exactly one of four options says."""
-    from nodewise.predict.answers import check_amount
     from nodewise.predict.cluster_steps import Training
     from nodewise.predict.forecast import read_training
+    from nodewise.predict.posted_numbers import read_number
 
     sources = ("step_time", "throughput", "given", "model")
-    step_s, rate, file, model = (asked[name] for name in sources)
-    if [step_s, rate, file, model].count(None) != len(sources) - 1:
+    step, rate, file, model = (asked[name] for name in sources)
+    if [step, rate, file, model].count(None) != len(sources) - 1:
         raise UserError("give one of --step-time, --throughput, --given and --model")
     dataset, batch, devices = asked["dataset"], asked["batch"], asked["given_devices"]
     if dataset and not model:
@@ -151,12 +153,17 @@ def _measured(asked: Mapping[str, Any]) -> "Training":
     if file is not None:
         return read_training(Path(file), devices, batch)
     if model is None:
-        check_amount("step_time", step_s)
-        check_amount("throughput", rate)
-        if step_s and not batch:
-            raise UserError("--step-time needs --batch, the examples per device and step")
         count = devices or 1
-        return Training(None, batch=batch, measured={count: rate or count * batch / step_s})
+        if step is not None:
+            read = read_number("--step-time", step, count, "s")
+        else:
+            read = read_number("--throughput", rate, count, "examples/s")
+        if not (read.rises or read.times_steps):
+            raise UserError(f"{read}: must be a rate or the time of a step")
+        if not batch and read.clock != "samples_per_s":
+            raise UserError(f"{read}: needs --batch, the examples (or tokens) per device and step")
+        total = count * batch / read.value if read.times_steps else read.value
+        return Training(None, batch=batch, measured={count: total})
     from nodewise.cluster.leftovers import temporary_folder  # only on Linux
     from nodewise.strategies import STRATEGIES
 
@@ -186,7 +193,6 @@ def explain_scaling(
     batch: Annotated[float | None, Option(min=1, help="Examples per device and step.")] = None,
     global_batch: Annotated[float | None, Option(min=1, help="Or: all devices together.")] = None,
     parameters: options.Parameters = None,
-    payload: options.Payload = None,
     tensors: Annotated[int | None, Option(min=1, help="Gradients sent one by one.")] = None,
     precision: options.Precision = None,
     link: options.OnlyLink = None,
@@ -225,8 +231,9 @@ def explain_scaling(
     if files:
         posted, training = read_files(files, batch)
     else:
-        posted, training = read_numbers(one, one_devices, many, devices, at or ()), Training(None)
-    if global_batch and (batch or training.batch):
+        posted = read_numbers(one, one_devices, many, devices, at or ())
+        training = Training(None, batch=batch)
+    if global_batch and training.batch:
         raise UserError("--batch and --global-batch: give one of them; a file may say the batch")
     first, last = posted[0].devices, posted[-1].devices
     if one_nodes is not None and one_nodes > first:
@@ -234,14 +241,13 @@ def explain_scaling(
     count = int((sums or "").partition("=")[2] or -1)
     again = {"synthetic": synthetic, "no-sync": no_sync}
     controls = {name: read_number(f"--{name}", text, last) for name, text in again.items() if text}
-    of_one = batch or (global_batch / first if global_batch else training.batch)
-    training = replace(training, batch=of_one)
+    if global_batch:
+        training = replace(training, batch=global_batch / first, strong=True)
     found = explain(
         Slowdown(
             posted,
             topology_of(devices_per_node or training.devices_per_node, within, between, link=link),
-            with_options(training, parameters=parameters, payload=payload, precision=precision),
-            strong=global_batch is not None,
+            with_options(training, parameters=parameters, precision=precision),
             controls=controls,
             servers={None: None, "all-reduce": 0}.get(sums, count),
             tensors=tensors,

@@ -38,7 +38,6 @@ Budget = Annotated[float | None, Option(help="What they may cost, in units of th
 ConvergesLike = Annotated[str | None, Option(help="resnet, bert, … or a file of a noise scale.")]
 SamplesToTarget = Annotated[str | None, Option(help="Global batch:examples, as 256:2e6,1024:3e6.")]
 Parameters = Annotated[float | None, Option(help="Trained parameters, such as 25.6e6.")]
-Payload = Annotated[float | None, Option(help="Or: bytes of a gradient.")]
 Precision = Annotated[str | None, Option(help="fp32 (default), tf32: 4 bytes; amp, fp16, bf16.")]
 PerNode = Annotated[int | None, Option(min=1, help="Default: a file's; 1 with --between, else all")]
 WithinNode = Annotated[str | None, Option(help="Link of a device in its node, such as nvlink3.")]

@@ -34,19 +34,14 @@ def job_of(asked: Mapping[str, Any]) -> TrainingJob:
 
 
 def print_target(job: TrainingJob, converges_like: str | None) -> None:
-    """Print what a larger batch needs: its learning rate, or what decides its examples."""
+    """Print what a larger batch needs: more examples, and its learning rate."""
     if job.steps is None:
-        laws = published_laws()
-        critical = sorted(law.critical_batch for law in laws.values())
+        like = ", ".join([*published_laws()][:_LISTED])
         typer.echo(
-            "Throughput only: larger batches need more examples, twice as many at "
-            f"{critical[0]:,.0f} to {critical[-1]:,.0f} by published models. Give "
-            f"--samples-to-target, or --converges-like: {', '.join(laws)}."
+            "Throughput only: a larger batch needs more examples to reach a target. Give "
+            f"--samples-to-target, or --converges-like: {like}, …"
         )
-    rate = (
-        "A larger batch usually needs a larger learning rate: in proportion (SGD, with warm-up) or "
-        "by the square root (Adam); the page Time to accuracy has the sources."
-    )
+    rate = "A larger batch usually needs a larger learning rate: in proportion (SGD), by √ (Adam)."
     if known := rate_exponent(converges_like) if converges_like else None:
         rate = (
             f"Learning rates of {converges_like}: as the batch to the power of {known[0]:.2f} "

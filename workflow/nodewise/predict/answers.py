@@ -28,6 +28,7 @@ _KNOWN = 0.5  # least share of draws in which steps take time, for an answer
 _SURE = 0.9  # chance from which a number of nodes keeps a deadline for sure enough
 _ALIKE = 1e-9  # relative differences below this are rounding errors
 _HOUR_S = 3600.0
+_SEEN = ("fitted", "measured")  # kinds of points within what was measured
 _MOST = 1e15
 
 
@@ -273,15 +274,14 @@ class Answers:
         best = self.best(objective)
         if best is None:
             at = int(np.argmin((self.cost if objective == "budget" else self.time)[0]))
-            limits = {"deadline": job.deadline_s, "budget": job.budget}
-            kept = " and the ".join(name for name, limit in limits.items() if limit)
+            kept = " and the ".join(name for name in ("deadline", "budget") if name in known)
             return (
                 f"No number of {job.node}s compared keeps the {kept}. "
                 f"{counted(int(self.nodes[at]), job.node)} {'come' if at else 'comes'} closest: "
                 f"{self._told(at)} (chance {write_chance(self.chance[at])})."
             )
         first = counted(int(self.nodes[best]), job.node)
-        if self.kind[best] not in ("fitted", "measured"):
+        if self.kind[best] not in _SEEN:
             beyond = self.nodes[best] > self.most_measured
             first += f" ({f'measured up to {self.most_measured}' if beyond else 'predicted'})"
         if objective == "knee":
@@ -302,13 +302,14 @@ class Answers:
 
     def _gain(self, at: int) -> str:
         faster, price = self.speedup[0, at], 1 / self.efficiency[0, at]
+        than = "" if self.kind[0] in _SEEN else f" as one {self.job.node} (predicted)"
         adds = f"each further {self.job.node} adds less than half of itself"
         if at == len(self.nodes) - 1:
             adds = "the most that were compared"
         elif at == self.best("fastest"):
             adds = "no other number compared is faster"
-        gains = f"{faster:,.1f} times as fast for {price:,.1f} times the price; " if at else ""
-        return f": {gains}{adds}"
+        gains = f"{faster:,.1f} times as fast{than} for {price:,.1f} times the price; "
+        return f": {gains if at else ''}{adds}"
 
     def _to_target(self, at: int) -> str:
         reach = "reaches" if self.nodes[at] == 1 else "reach"

@@ -45,8 +45,7 @@ class Slowdown:
 
     Attributes:
         posted: measured numbers by devices; the `first` is the reference, the `last` in question.
-        training: what is trained. If its parameters are unknown, they are drawn.
-        strong: whether all devices share a constant batch, if a batch is known.
+        training: what is trained, with the reference's batch. Unknown parameters are drawn.
         controls: the last number again, without what `absent` of `causes.yaml` says.
         servers: number of servers that sum gradients; 0: all-reduce; -1: some; None: unknown.
         tensors: number of gradients, if known.
@@ -69,7 +68,6 @@ class Slowdown:
     posted: tuple[Posted, ...]
     cluster: Topology
     training: Training
-    strong: bool = False
     controls: Mapping[str, Posted] = field(default_factory=dict)
     servers: int | None = None
     tensors: int | None = None
@@ -93,7 +91,7 @@ class Slowdown:
         self.efficiency = self.examples(count) / self.measured(self.last)
         # Step times that hardly change look like no gain, though each has more examples.
         good = self.efficiency >= (NORMAL if self.examples_known else _MOST_MISREAD)
-        self.misread = good and not self.strong and count > self.first.devices
+        self.misread = good and not self.training.strong and count > self.first.devices
         parameters = self.training.parameters or _TYPICAL_PARAMETERS
         self._draws = Draws(self.cluster, replace(self.training, parameters=parameters))
         random = np.random.default_rng(1)
@@ -117,7 +115,7 @@ class Slowdown:
 
     def examples(self, devices: int) -> float:
         """Return the examples of a device in a step, relative to the reference's."""
-        return self.first.devices / devices if self.strong else 1.0
+        return self.first.devices / devices if self.training.strong else 1.0
 
     def measured(self, posted: Posted) -> float:
         """Return a measured step time, relative to the reference."""

@@ -72,6 +72,7 @@ class Training:
         devices_per_node: devices in each node, if the file of the measured points says so.
         input_share: share of a step that the worker that waited longest waited for its batch, if a
             record says so. The others wait for that worker, and meanwhile their input arrives.
+        strong: whether the measured points share a global batch: `batch` is on the most devices.
     """
 
     parameters: float | None
@@ -84,6 +85,11 @@ class Training:
     cautions: str = ""
     devices_per_node: int | None = None
     input_share: float | None = None
+    strong: bool = False
+
+    def batch_on(self, devices: int) -> float:
+        """Return the batch of a device if the measured scaling goes on; one example if unknown."""
+        return (self.batch or 1.0) * (max(self.measured) / devices if self.strong else 1.0)
 
 
 class Draws:
@@ -105,7 +111,7 @@ class Draws:
         self, cluster: Topology, training: Training, known: Mapping[str, Any] | None = None
     ) -> None:
         if training.parameters is None:
-            raise UserError("needs --parameters or --payload, the size of a gradient")
+            raise UserError("needs --parameters, the number that is trained")
         self._known, self._layout = known or constants(), cluster.layout
         self._measured = training.measured
         self._random, self.constants = np.random.default_rng(0), dict[str, Floats]()
@@ -216,19 +222,20 @@ def forecast_throughputs(
     the scatter of the measurement only.
 
     The constants are the `known` ones; by default those of the package. `batches` are those of a
-    device on each number of devices, relative to that of the measured points; default: the same.
+    device on each number of devices; default: as measured.
     """
     draws, points = Draws(cluster, training, known), training.measured
-    relative = batches or [1.0] * len(devices)
-    found = draws.log_rates(devices, relative)
+    size, own = training.batch or 1.0, [training.batch_on(n) for n in devices]
+    found = draws.log_rates(devices, [b / size for b in batches or own])
     if len(points) > 1:
-        misses = draws.log_rates([*points], [1.0] * len(points)) - np.log([*points.values()])
+        given = [training.batch_on(n) / size for n in points]
+        misses = draws.log_rates([*points], given) - np.log([*points.values()])
         weights = draw_weights(misses[1:].T)
         places = (np.arange(DRAWS) + 0.5) / DRAWS
         chosen = 1 + np.searchsorted(np.cumsum(weights), places).clip(max=DRAWS - 1)
         drawn = (found - misses.mean(axis=1, keepdims=True))[chosen]
         found = np.vstack([np.median(drawn, axis=0), drawn])
-    same = np.isin(devices, [*points]) & np.isclose(relative, 1)
+    same = np.isin(devices, [*points]) & np.isclose(batches or own, own)
     exact = np.array([points.get(count, np.nan) for count in devices])
     rates = np.where(same, exact, np.exp(found + draws.noise[:, None]))
     rates[1:] *= np.exp(training.scatter * np.random.default_rng(1).standard_normal((DRAWS, 1)))

@@ -82,7 +82,8 @@ def explain(case: Slowdown) -> dict[str, Any]:
     elif measure:
         sentence = f"The numbers do not decide: {' or '.join(likely)}. {measure}"
     else:
-        best = f" What helps most: {remedies[0]['name']}." if remedies else ""
+        helps = [row["name"] for row in remedies if row["for"] in (None, causes[0]["name"])]
+        best = f" What helps most: {helps[0]}." if helps else ""
         sentence = f"The cause is: {likely[0]}.{best}"
     return about | {
         "causes": causes if possible and not (normal and decided) else [],
@@ -177,7 +178,8 @@ def implied_rate(case: Slowdown) -> float | None:
 
 def _read(case: Slowdown) -> list[str]:
     read = [*map(str, case.posted), *(f"{name}: {one}" for name, one in case.controls.items())]
-    if case.training.batch is None and case.first.devices < case.last.devices:
+    unknown = case.training.batch is None and not case.training.strong
+    if unknown and case.first.devices < case.last.devices:
         read.append("assumed: the same batch on each device")
     if case.first.times_steps and case.first.devices < case.last.devices:
         gain = case.efficiency * case.last.devices / case.first.devices

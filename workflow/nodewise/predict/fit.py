@@ -133,14 +133,10 @@ def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = 
             reproducible: the same points give the same draws.
 
     Raises:
-        ValueError: the points are not finite.
         UserError: there is no finite fit. The message names the curves.
     """
-    axes = (points.nodes, points.batch, points.payload, points.step_s)
-    if not np.isfinite(axes).all() or not (points.step_s > 0).all():
-        raise ValueError("points need finite axes and step times above 0")
-    problem = _Problem(law, points, priors or {})
     try:
+        problem = _Problem(law, points, priors or {})
         y, noise = problem.solve()
         drawn = np.vstack([y, problem.draw(y, noise, draws)])
     except (ValueError, RuntimeError) as error:  # SciPy found numbers not finite, or gave up

@@ -18,7 +18,7 @@ from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256, write_text
 from nodewise.core.schema import read_json
-from nodewise.predict.fit import DRAWS, Fit, interval_of
+from nodewise.predict.fit import Fit, interval_of
 from nodewise.predict.fit_curves import CurveGroup, curves_of, fit_curves
 from nodewise.predict.law import LAWS
 from nodewise.results.calibration import Calibration, read_calibrations
@@ -158,17 +158,13 @@ class FitFile(Frozen):
         return self
 
 
-def fit_measurements(measured: Measurements, draws: int = DRAWS) -> FitFile:
+def fit_measurements(measured: Measurements) -> FitFile:
     """Fit the law of its collective to each curve. Curves of one cluster are fitted together.
-
-    Args:
-        measured: the curves.
-        draws: number of equally likely coefficients, from which intervals come; 1 or more.
 
     Raises:
         UserError: a curve names an unknown law.
     """
-    found = fit_curves(imported_points(measured.curves), draws=draws)
+    found = fit_curves(imported_points(measured.curves))
     of_curve = {str(name): fit for group, fit in found for name in group.rows["curve"].unique()}
     curves = [_with_notes(curve, of_curve[curve.name]) for curve in measured.curves]
     return file_of(found, measured.source, measured.sha256, curves=curves, notes=measured.notes)

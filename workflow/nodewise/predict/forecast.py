@@ -33,7 +33,8 @@ _DISTURBED = 0.075  # RMS of the logarithm of 37 committed disturbed step times 
 def read_training(path: Path, devices: int | None = None, batch: float | None = None) -> Training:
     """Return the training of a record, or of a table or log with one curve.
 
-    Of several batches, the one with the most numbers of devices is taken.
+    Of several batches, the one with the most numbers of devices is taken, or all if their global
+    batch is the same.
 
     `devices` and `batch`, examples per device, are taken where a file does not say them; of a table
     with batches, the points with this batch are taken.
@@ -55,20 +56,21 @@ def read_training(path: Path, devices: int | None = None, batch: float | None = 
         raise UserError(f"{path}: has {count} curves, such as {curve.name}; one is needed")
     if not curve.in_seconds:
         raise UserError(f"{path}: times of epochs need a column examples, the examples of one")
-    if curve.global_batch is not None:
-        raise UserError(f"{path}: needs the same batch per device; `nodewise fit` takes others")
+    strong = batch is None and curve.global_batch is not None
     chosen = batch or mode(point.batch_per_worker for point in curve.measured)
-    points = [point for point in curve.measured if point.batch_per_worker == chosen]
+    points = [point for point in curve.measured if strong or point.batch_per_worker == chosen]
     if not points:
         known = ", ".join(f"{one:g}" for one in curve.batches)
         raise UserError(f"{path}: has no batch {chosen:g} per device; it has {known}")
     if devices is not None and [devices] != (counts := [point.nodes for point in points]):
         known = ", ".join(map(str, counts))
         raise UserError(f"--given-devices {devices}: {path} was measured with {known}")
+    rates = {one.nodes: one.nodes * one.batch_per_worker / one.step_time_s for one in points}
     return Training(
         curve.payload_bytes / 4 if curve.payload_bytes else None,
-        batch=chosen if curve.batch_known else None,
-        measured={point.nodes: point.nodes * chosen / point.step_time_s for point in points},
+        batch=points[0].batch_per_worker if curve.batch_known else None,  # the smallest
+        measured=rates,
+        strong=strong,
         devices_per_node=None if curve.devices_per_host is None else int(curve.devices_per_host),
         cautions="; ".join(found.notes),
     )
@@ -98,7 +100,6 @@ def with_options(
     training: Training,
     *,
     parameters: float | None = None,
-    payload: float | None = None,
     precision: str | None = None,
     exchange: str | None = None,
     hidden: float | None = None,
@@ -108,7 +109,6 @@ def with_options(
     Args:
         training: what a file says.
         parameters: number of trained parameters.
-        payload: bytes of a gradient, in place of the parameters.
         precision: such as `fp32`, `amp` or `fp16/amp`. Default: 4 bytes.
         exchange: such as `nccl` or `fsdp`. Default: a ring.
         hidden: the share of the shorter of computing and sending that is hidden, if known.
@@ -117,18 +117,14 @@ def with_options(
         UserError: a value is not allowed.
     """
     check_amount("parameters", parameters)
-    check_amount("payload", payload)
     if parameters and parameters % 1:
         raise UserError(f"--parameters {parameters:g}: must be a whole number, such as 25.6e6")
-    if parameters and payload:
-        raise UserError("--parameters and --payload: give one of them")
-    each = named_constant("precision", precision or "fp32")
-    if payload and precision:
-        raise UserError("--precision: has no effect beside --payload, which is in bytes")
+    guessed = "" if training.batch else "no --batch, so that the examples of a step are guessed"
     return replace(
         training,
-        parameters=payload / 4 if payload else parameters or training.parameters,
-        bytes_each=(4.0,) if payload else tuple(each),
+        cautions="; ".join(filter(None, (training.cautions, guessed))),
+        parameters=parameters or training.parameters,
+        bytes_each=tuple(named_constant("precision", precision or "fp32")),
         traffic=named_constant("exchange", exchange or "ring"),
         hidden=hidden,
     )
@@ -207,31 +203,32 @@ def forecast(
     Measured points have no interval, unless they may be off. If the batch is unknown, steps are of
     one example.
 
-    By default, the batch of a device is that of the measured points. With a `global_batch`, all
-    devices share it; of several `batches` of a device, the best for each number is taken.
+    By default, the batch of a device, or of all of them, is that of the measured points. With a
+    `global_batch`, all devices share it; of several `batches` of a device, the best for each number
+    is taken.
 
     Raises:
         UserError: the batch is unknown, but needed; or there are two kinds of batches.
     """
     if global_batch and batches:
         raise UserError("--batches and --global-batch: give one of them")
-    if (job.steps or global_batch or batches) and training.batch is None:
+    if (job.steps or global_batch or batches or training.strong) and training.batch is None:
         raise UserError("targets, --global-batch and --batches: need --batch, as measured")
+    size = training.batch or 1.0
+    if training.strong and not batches:
+        global_batch = global_batch or size * max(training.measured)
     counts = np.unique([1, *training.measured, *devices])
     counts = counts[counts <= (global_batch or np.inf)]
     if not np.isin(devices, counts).any():
         raise UserError("--global-batch: has less than an example for each device")
-    size = training.batch or 1.0
     if training.batch is None:
         job = replace(job, unknown=("step_s", "batch", "global_batch"))
     far = counts > constants()["checked_devices"]
-    exact = np.isin(counts, [*training.measured]) & (training.scatter == 0)
     candidates, most = [], max(training.measured)
     for asked in [global_batch / counts] if global_batch else batches or (size,):
         batch = np.full(len(counts), asked)
-        relative = (batch / size).tolist()
-        rates = forecast_throughputs(cluster, training, counts.tolist(), batches=relative)
-        kinds = [exact & np.isclose(relative, 1), far]
+        rates = forecast_throughputs(cluster, training, counts.tolist(), batches=batch.tolist())
+        kinds = [np.ptp(rates, axis=0) == 0, far]  # what was measured does not scatter
         kind = np.select(kinds, ["measured", "extrapolated"], "forecast")
         step_s = counts * batch / rates
         candidates.append(Answers(job, counts.astype(float), batch, step_s, kind, most))

@@ -110,7 +110,8 @@ def compare_machines(
         counts = [n * machine.devices for n in nodes]
         priced = replace(job, price=machine.price / machine.devices, currency=machine.currency)
         answers = forecast(cluster, scaled, counts, priced, **asked)
-        about = {"machine": machine.name, "currency": machine.currency, "speed": speed}
+        about: Row = {"machine": machine.name, "currency": machine.currency, "speed": speed}
+        about |= dict.fromkeys(("speedup", "speedup_low", "speedup_high"))  # devices differ
         rows += [
             row | about | {"machines": row["nodes"]}
             for row in forecast_rows(answers, machine.devices)

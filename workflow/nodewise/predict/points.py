@@ -50,16 +50,13 @@ class Points:
         """Return points from arrays; a single value holds for all points.
 
         Raises:
-            ValueError: shapes do not match, or a number of nodes is below 1.
+            ValueError: shapes do not match.
         """
         given = {"nodes": nodes, "batch": batch, "payload": payload, "step_s": step_s} | measured
         numbers = {name: np.asarray(column, np.float64) for name, column in given.items()}
         columns = numbers | {"model": np.asarray(model, str), "link": np.asarray(link, str)}
         arrays = (columns.get(each.name, np.array(np.nan)) for each in fields(cls))
-        points = cls(*np.broadcast_arrays(*arrays))
-        if np.any(points.nodes < 1):
-            raise ValueError("a step needs at least one node")
-        return points
+        return cls(*np.broadcast_arrays(*arrays))
 
     def __len__(self) -> int:
         return len(self.nodes)

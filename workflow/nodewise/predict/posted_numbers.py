@@ -12,7 +12,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_plain
 from nodewise.predict.cluster_steps import Training
 from nodewise.predict.forecast import read_training
-from nodewise.results.curve_units import is_per_device, parse_unit
+from nodewise.results.curve_units import SECONDS, is_per_device, parse_unit
 from nodewise.results.curves import MOST_NODES
 
 UNITS = {"step_time_s": "s per step", "epoch_time_s": "s per epoch"}
@@ -52,15 +52,18 @@ class Posted(NamedTuple):
         return self.clock == "step_time_s"
 
 
-def read_number(option: str, text: str, devices: int) -> Posted:
-    """Read a number with its unit.
+def read_number(option: str, text: str, devices: int, unit: str = "") -> Posted:
+    """Read a number with its unit; one without has the `unit` if that is given.
 
     Raises:
         UserError: the text has no number above 0, or no unit that is known.
     """
+    with suppress(ValueError):
+        text = f"{float(text):.12g} {unit}"
     found = _NUMBER.fullmatch(text)
     number, unit = (float(found[1].replace(",", "")), found[2]) if found else (0.0, "")
-    time = "epoch_time" if re.search("epoch|run", unit.lower()) else "step_time"
+    whole = re.search("epoch|run", unit.lower()) or SECONDS.get(unit, 0) > 1  # no step takes 2 min
+    time = "epoch_time" if whole else "step_time"
     for quantity in ("throughput", time) if _RATE.search(unit) else (time,):
         with suppress(ValueError):
             clock, size = parse_unit(quantity, unit)
@@ -71,7 +74,7 @@ def read_number(option: str, text: str, devices: int) -> Posted:
                 parts = quantity == "throughput" and _PARTS.match(unit.lower())
                 return Posted(devices, "tokens_per_s" if parts else clock, value)
     allowed = "120ms, 0.12 s/step, 608 images/s, 152 images/s/device, 5.1 steps/s, 910 s/epoch"
-    raise UserError(f"{option} {text[:60]}: must be a number with its unit, such as {allowed}")
+    raise UserError(f"{option} {text.strip():.60}: must be above 0, with a unit, such as {allowed}")
 
 
 def read_numbers(
@@ -99,17 +102,19 @@ def read_numbers(
 def read_files(paths: Sequence[Path], batch: float | None) -> tuple[tuple[Posted, ...], Training]:
     """Return the throughputs of runs of one training, medians of repeats, and what else files say.
 
-    `batch` is as for `read_training`.
+    The training has the batch of the fewest devices. `batch` is as for `read_training`.
 
     Raises:
         UserError: a file cannot be read, batches differ, or there is one number of devices.
     """
     runs = [read_training(path, batch=batch) for path in paths]
     measured = [pair for run in runs for pair in run.measured.items()]
-    counts = sorted({count for count, _ in measured})
-    if len(counts) == 1 or len({run.batch for run in runs}) > 1:
-        raise UserError(f"{paths[0]}: needs two numbers of devices with the same batch per device")
-    rates = [median(rate for count, rate in measured if count == n) for n in counts]
-    posted = (Posted(n, "samples_per_s", rate) for n, rate in zip(counts, rates, strict=True))
+    sizes = {(n, run.batch_on(n)) for run in runs for n in run.measured}
+    counts = sorted({n for n, _ in sizes})
+    weak, strong = (len({round(n**power * b, 6) for n, b in sizes}) == 1 for power in (0, 1))
+    if len(counts) == 1 or not (weak or strong):
+        raise UserError(f"{paths[0]}: needs two numbers of devices and one batch, of each or all")
+    rates = {n: median(rate for count, rate in measured if count == n) for n in counts}
     last = max(runs, key=lambda run: max(run.measured))
-    return tuple(posted), replace(runs[0], input_share=last.input_share)
+    training = replace(last, batch=last.batch and min(sizes)[1], strong=strong)
+    return tuple(Posted(n, "samples_per_s", rate) for n, rate in rates.items()), training

@@ -90,12 +90,12 @@ class Case(Question):
             UserError: a name is not known, or something is missing.
         """
         cluster, training = self.setup()
-        asked, relative = self.global_batch_asked, 1.0
+        asked, batches = self.global_batch_asked, None
         if asked is not None:
             if training.batch is None:
                 raise UserError("global_batch: missing beside global_batch_asked")
-            relative = asked / self.n_devices / training.batch
-        rates = forecast_throughputs(cluster, training, [self.n_devices], batches=[relative])
+            batches = [asked / self.n_devices]
+        rates = forecast_throughputs(cluster, training, [self.n_devices], batches=batches)
         found = _with_intervals("value", rates)[0]
         known = self.global_batch and self.samples_to_target
         counts = ((self.global_batch or 0.0, self.samples_to_target or 0.0),) if known else ()

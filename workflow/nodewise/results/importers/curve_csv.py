@@ -26,7 +26,7 @@ COLUMNS = {*CurveRow.model_fields, *_VALUE, "algorithm", "source_url", "repeat"}
 _AS_WRITTEN = COLUMNS & set(CurveRow.model_fields)
 
 _CLOSE = 0.8  # similarity from which an unknown column counts as misspelt
-_RECOGNISED = 3  # columns, so that a message can name the others
+_WITHOUT_BATCH = {"samples_per_s", "epoch_time_s", "global_batch"}  # what is known without one
 _MLPERF = re.compile(r"https?://github\.com/mlcommons/[^/]+/tree/[^/]+/([^/]+)")
 _REPOSITORY = re.compile(r"https?://github\.com/([^/]+/[^/]+)")
 
@@ -49,7 +49,7 @@ class CurveCsv:
     def sniff(self, path: Path) -> bool:
         """Return whether the first line names at least three of the columns."""
         header = {ALIASES.get(name, name) for name in read_header(path)}
-        return len(header & COLUMNS) >= _RECOGNISED
+        return len(header & COLUMNS) >= 3  # so that a message can name the others
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return the rows as texts, with columns of `CurveRow`.
@@ -96,8 +96,8 @@ def _check_header(path: Path, names: list[str]) -> list[str]:
     needed = ["curve", "nodes"]
     if set(_VALUE) & set(names):
         needed += _VALUE
-    else:  # a rate is known without a batch
-        needed += [] if {"samples_per_s", "global_batch"} & {*names} else ["batch_per_worker"]
+    else:
+        needed += [] if _WITHOUT_BATCH & {*names} else ["batch_per_worker"]
         needed += [] if set(CLOCKS) & set(names) else [" or ".join(CLOCKS)]
     if lacking := [name for name in needed if name not in names]:
         hint = "" if COLUMNS & {*names} else "; `nodewise import --pattern` reads any log"
