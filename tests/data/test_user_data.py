@@ -190,7 +190,7 @@ TURNED_ROUND = "it returned (x, y): return ((x, y), None)"
         (((x(), ROWS, {"b": (ROWS + np.inf,)}), None), "sample_weight['b'][0] has numbers"),
         (((x("complex64"), ROWS), None), "train: has complex64; allowed: numbers"),
         (((np.array(["a\0"], object), ROWS[:1]), None), "do not end with a zero byte"),
-        (((tf.sparse.from_dense(x()), ROWS), None), "train: must have plain or ragged arrays"),
+        (((tf.sparse.from_dense(x()), ROWS), None), "train: make a SparseTensor dense or ragged"),
         ((WithoutWeights(x(), ROWS), None), "InvalidArgumentError"),
         ((Batches(x(), ROWS[:5]), None), "train: has arrays of 5 and 10 examples"),
         ((PLAIN.repeat(), None), "train: is endless; leave out .repeat(), or end it with .take(n)"),

@@ -83,12 +83,12 @@ KINDS = {
     "own_train_step": Kind("custom", "same", own_step=True),
     "accumulating": Kind("custom", own_step=True),
     "decorated": Kind("custom", own_step=True),
-    "nested_logs": Kind("custom", own_step=True),
+    "x_alone": Kind("custom", "alone", own_step=True),
     "drawn": Kind("custom", per_worker="random numbers of TensorFlow"),
     "unseen": Kind("custom", own_step=True),
     "gan": Kind("custom", "noise"),
     "inner_models": Kind("custom", "same", own_step=True),
-    "x_alone": Kind("custom", "alone", own_step=True),
+    "nested_logs": Kind("custom", own_step=True),
 }
 
 

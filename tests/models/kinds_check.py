@@ -84,6 +84,7 @@ REFUSED = {
     | {
         "builds a model by its call()": {"gan"},
         "is stateful": {"stateful"},
+        "trains a layer that call() does not build": {"x_alone"},
         "on ragged": {"ragged"},
     },
     "multi_worker_mirrored": CLIPS | UNSEEN | {"weights in bfloat16": {"bfloat16_weights"}},

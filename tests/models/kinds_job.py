@@ -228,7 +228,7 @@ def fit(kind: str, how: Fit) -> tuple[list[Any], float]:
     import numpy as np
     import tensorflow as tf
 
-    from nodewise.strategies.api import optimizers_of
+    from nodewise.models.contents import optimizers_of
 
     own = GLOBAL_BATCH // how.first_of
     keras.utils.set_random_seed(SEED)
@@ -267,6 +267,7 @@ def averaged(kind: str, size: int) -> tuple[list[Any], float]:
     import numpy as np
     import tensorflow as tf
 
+    from nodewise.models.contents import optimizers_of
     from nodewise.strategies import api
     from nodewise.strategies.parameter_averaging.worker import averages
 
@@ -288,7 +289,7 @@ def averaged(kind: str, size: int) -> tuple[list[Any], float]:
         logs = [train(part(data, step, worker, size)) for worker, train in enumerate(trains)]
         average(lambda model: model.trainable_variables)
     average(api.moving_statistics)
-    average(lambda model: [one for two in api.optimizers_of(model) for one in averages(two)])
+    average(lambda model: [one for two in optimizers_of(model) for one in averages(two)])
     models[0].optimizer.finalize_variable_values(models[0].trainable_variables)
     return models[0].weights, float(np.mean([log.get("loss", 0.0) for log in logs]))
 

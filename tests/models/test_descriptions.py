@@ -37,13 +37,10 @@ def test_a_mistake_in_a_model_file_gets_one_line(tmp_path, text, line):
     assert str(path) in said and line in said
 
 
-def test_a_description_reads_back_as_it_was(tmp_path):
+def test_a_description_reads_back_and_a_missing_one_is_one_line(tmp_path):
+    assert "nodewise describe-model fashion_cnn" in user_error(read_facts, tmp_path, "fashion_cnn")
     described = make.fashion_cnn()
     assert read_facts(make.write([described], tmp_path), "fashion_cnn") == described
-
-
-def test_operations_per_byte_are_those_of_training_one_example():
-    described = make.fashion_cnn()
     expected = described.training_flops_per_example / (4 * described.trainable)
     assert described.flops_per_payload_byte == pytest.approx(expected)
 
@@ -57,7 +54,3 @@ def test_a_refusal_is_no_description_and_a_damaged_file_is_one_line(tmp_path):
     path.write_text("{}")
     said = user_error(read_own, path)
     assert "own.json: " in said and "; remove the file to have the model des" in said
-
-
-def test_a_missing_description_is_one_line_with_the_command_that_writes_it(tmp_path):
-    assert "nodewise describe-model fashion_cnn" in user_error(read_facts, tmp_path, "fashion_cnn")

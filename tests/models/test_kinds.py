@@ -5,7 +5,6 @@ strategy. `make test-matrix` tests every kind with all strategies on two and thr
 """
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -76,14 +75,5 @@ def test_a_kind_is_measured_from_a_user_s_file_to_a_record(tmp_path, kind, teste
 @pytest.mark.matrix
 @pytest.mark.timeout(2 * WITHIN_S)
 @pytest.mark.parametrize("case", MATRIX, ids=lambda case: f"{case.strategy}-{case.nodes}")
-def test_every_strategy_is_one_process(results, case, capsys):
-    """Print a row for each kind, so that the table of a strategy is one column."""
-    began = time.monotonic()
-    results(case, KINDS)
-    took_s = time.monotonic() - began
-    told = verdicts(results, case, KINDS)
-    with capsys.disabled():
-        print(f"\n{case.strategy} on {case.nodes}, trained in {took_s:.0f} s:")
-        for kind in KINDS:
-            print(f"  {kind:20} {told[kind].splitlines()[-1]}")
-    assert_right(told, case)
+def test_every_strategy_is_one_process(results, case):
+    assert_right(verdicts(results, case, KINDS), case)

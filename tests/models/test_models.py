@@ -272,16 +272,3 @@ def test_backbones_are_filled_from_a_file_of_keras_applications(name, tmp_path):
     other = models.load("resnet50" if name == "densenet121" else "densenet121")
     with pytest.raises(ValueError, match="layer"):
         other.load_pretrained(other.build(), tmp_path / "weights_notop.h5")
-
-
-def test_a_model_that_is_compiled_to_run_eagerly_is_refused():
-    from nodewise.core.errors import RefusedError
-    from nodewise.models.training import Recipe
-
-    def build():
-        model = models.load("fashion_mlp").build()
-        model.compile(model.optimizer, model.loss, run_eagerly=True)
-        return model
-
-    with pytest.raises(RefusedError, match="run_eagerly=True"):
-        Recipe(build).built(None)

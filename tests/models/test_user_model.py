@@ -15,7 +15,8 @@ from mistakes import user_error
 from nodewise.core.errors import RefusedError
 from nodewise.models import fit_options, user_model
 from nodewise.models.fit_options import FitOptions
-from nodewise.strategies import parts
+from nodewise.models.training import Recipe
+from nodewise.strategies import api, parts
 from nodewise.strategies.api import Job
 from nodewise.strategies.replica import Replica
 
@@ -104,12 +105,38 @@ def test_what_goes_wrong_in_a_step_is_told_with_its_line(building, body, said):
     build = building(body)
     text = user_error(lambda: Replica(Job(0, 1, 8, 1, build, batch=BATCH)))
     assert text.startswith(f"mine.py:build: {said}")
+    if "train_step" not in body:  # the same holds for a test_step
+        batch = tf.ones((8, 4)), tf.ones((8,), tf.int64)
+        assert user_error(build().test_step, batch).startswith(f"mine.py:build: {said}")
 
 
-def test_what_goes_wrong_in_a_test_step_is_told_too(building):
-    model = building(COMPILED.format(loss="CategoricalCrossentropy"))()
-    batch = tf.ones((8, 4)), tf.ones((8,), tf.int64)
-    assert user_error(lambda: model.test_step(batch)).startswith("mine.py:build: ValueError: ")
+WRITTEN = """
+import tensorflow as tf
+class Own(keras.Sequential):
+    def train_step(self, data):
+        counter.assign_add(1.0)
+        taught.kernel.assign(0.5 * taught.kernel)
+        return super().train_step(data)
+counter, taught = tf.Variable(1.0), layers.Dense(4, trainable=False)
+still = layers.Dense(4, trainable=False)
+normed = layers.SpectralNormalization(layers.Dense(4), trainable=False)
+model = Own([keras.Input((4,)), taught, still, normed, layers.Dense(3)])
+model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+return model
+"""
+
+
+def test_what_a_step_writes_is_set_back_and_averaged_and_only_that(building):
+    build = building(WRITTEN)
+    model = Replica(Job(0, 1, 8, 1, build, batch=BATCH)).model
+    taught, still, normed, last = model.layers
+    written = {id(taught.kernel), id(normed.vector_u)}
+    assert {id(one) for one in api.moving_statistics(model)} == written
+    changing = {id(one) for one in api.changing(model)}
+    assert changing > written | {id(one) for one in [last.kernel, *model.only_in_closures]}
+    assert not changing & {id(one) for one in [*still.weights, taught.bias]}  # nothing to copy
+    said = user_error(lambda: Replica(Job(0, 2, 8, 1, build, batch=BATCH)))
+    assert "changes Variable:0, which no attribute of the model leads to" in said
 
 
 OWN_CALLBACK = "type('Mine', (keras.callbacks.Callback,), {'on_batch_end': print})()"
@@ -219,6 +246,12 @@ def test_metrics_that_are_made_at_import_are_refused_in_a_scope_only(tmp_path, m
     with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
         said = user_error(user_model.building("mine.py:build"))
     assert "'tracker' is made when the file is imported" in said
+
+
+def test_a_model_that_is_compiled_to_run_eagerly_is_refused(building):
+    model = "model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])\n"
+    build = building(f"{model}model.compile('sgd', 'mse', run_eagerly=True)\nreturn model")
+    assert "run_eagerly=True" in user_error(lambda: Recipe(build).built(None))
 
 
 def test_the_user_s_file_is_imported_when_the_model_is_built_and_not_before(building):

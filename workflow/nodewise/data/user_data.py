@@ -225,7 +225,7 @@ def _joined(name: str, batches: "tf.data.Dataset") -> Structure:
         for batch in batches:
             for path, array in flat(batch):
                 if not hasattr(array, "numpy"):
-                    raise UserError(f"{name}: must have plain or ragged arrays, not {array!r:.60}")
+                    raise UserError(f"{name}: make a {type(array).__name__} dense or ragged")
                 ragged = hasattr(array, "row_splits")
                 values = _storable(name, (array.flat_values if ragged else array).numpy())
                 taken.setdefault(path, []).append(array if ragged else values)

@@ -3,8 +3,8 @@
 Imports TensorFlow.
 """
 
-from collections.abc import Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -14,8 +14,6 @@ from keras.src.backend.common.global_state import set_global_attribute
 from keras.src.random.seed_generator import global_seed_generator
 
 from nodewise.core.errors import RefusedError
-
-Kept = TypeVar("Kept")
 
 
 def examples_in(batch: Any) -> int:  # noqa: ANN401
@@ -34,7 +32,7 @@ def examples_in(batch: Any) -> int:  # noqa: ANN401
 
 def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
     """Return the optimizers of a model: its own and those of compiled models inside it."""
-    return list(_distinct(layers_in(model), keras.optimizers.Optimizer))
+    return _kept(layers_in(model), keras.optimizers.Optimizer)
 
 
 def inner_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimizers.Optimizer]:
@@ -42,18 +40,29 @@ def inner_optimizers(optimizer: keras.optimizers.Optimizer) -> list[keras.optimi
 
     An optimizer that chooses another one for each variable may know them only once it is built.
     """
-    kept = _kept(optimizer, keras.optimizers.Optimizer)
+    kept = _kept([optimizer], keras.optimizers.Optimizer)
     if not kept and not hasattr(optimizer, "optimizers"):  # a MultiOptimizer has them
         return [optimizer]
     return [inner for one in kept for inner in inner_optimizers(one)]
 
 
-def plain_variables(model: keras.Model) -> list[Any]:
-    """Return variables that Keras does not list: plain ones, and those of inner optimizers."""
-    listed = optimizers_of(model)
-    inner = [one for whole in listed for one in inner_optimizers(whole)]
-    plain = _distinct([*layers_in(model), *listed, *inner], tf.Variable)
-    return [*plain, *(v for one in inner if one not in listed for v in one.variables)]
+def plain_variables(model: keras.Model, kind: Any = tf.Variable) -> list[Any]:  # noqa: ANN401
+    """Return the variables of a type that layers and optimizers hold; by default plain ones."""
+    optimizers = [inner for one in optimizers_of(model) for inner in (one, *inner_optimizers(one))]
+    return _kept([*layers_in(model), *optimizers], kind)
+
+
+def written_by(step: Any, batch: Any) -> dict[int, tf.Variable]:  # noqa: ANN401
+    """Return the variables that a function writes if called with a batch, by `id` of the handle."""
+    # TensorFlow notes at a call which of the function's variables are only read
+    caller = traced(lambda batch: [step(batch)], batch)
+    written: set[int] = set()
+    for call in caller.graph.get_operations():
+        if call.type.endswith("PartitionedCall"):
+            only_read = call.get_attr("_read_only_resource_inputs")
+            written |= {id(one) for place, one in enumerate(call.inputs) if place not in only_read}
+    handles = {id(handle) for handle, inside in caller.graph.captures if id(inside) in written}
+    return {id(one.handle): one for one in caller.variables if id(one.handle) in handles}
 
 
 def unseeded() -> keras.random.SeedGenerator:
@@ -77,10 +86,10 @@ def draw_in_threads(model: keras.Model) -> None:
     model.train_step = step
 
 
-def make_all_variables(model: keras.Model, batch: Any) -> None:  # noqa: ANN401
-    """Make a model and its optimizers create their variables, by tracing a step on a batch spec."""
+def traced(function: Callable[..., Any], *specs: Any) -> Any:  # noqa: ANN401
+    """Return a function's trace for arguments of these specs; it creates missing variables."""
     # workers are killed, so that AutoGraph would leave behind a temporary file per function
-    tf.function(model.train_step, autograph=False).get_concrete_function(batch)
+    return tf.function(function, autograph=False).get_concrete_function(*specs)
 
 
 def layers_in(layer: keras.Layer) -> list[keras.Layer]:
@@ -89,10 +98,9 @@ def layers_in(layer: keras.Layer) -> list[keras.Layer]:
     waiting = [layer]
     while waiting:
         one = waiting.pop()
-        if id(one) in found:
-            continue
-        found[id(one)] = one
-        waiting += _kept(one, keras.Layer)
+        if id(one) not in found:
+            found[id(one)] = one
+            waiting += _kept([one], keras.Layer)
     return list(found.values())
 
 
@@ -102,19 +110,19 @@ def graph_calls(model: keras.Model) -> list[Any]:
     Layers also know calls in other graphs: each `Sequential.add` leaves one behind. Those are not
     included.
     """
-    # private: the public get_config() lists calls only if every layer can be serialized
     by_depth = keras.Function(model.inputs, model.outputs)._nodes_by_depth  # noqa: SLF001 (get_config needs layers that can be serialized)
     return [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
 
 
-def _distinct(holders: Iterable[object], kind: type[Kept]) -> Iterable[Kept]:
-    return {id(one): one for holder in holders for one in _kept(holder, kind)}.values()
+def _kept(holders: Iterable[object], kind: Any) -> list[Any]:  # noqa: ANN401
+    """Return the objects of a type in attributes of `holders`, and in lists and dicts there."""
+    inside = (one for holder in holders for one in _inside(getattr(holder, "__dict__", {})))
+    return list({id(one): one for one in inside if isinstance(one, kind)}.values())
 
 
-def _kept(holder: object, kind: type[Kept]) -> list[Kept]:
-    """Return the objects of type `kind` in an object's attributes, and in lists and dicts there."""
-    waiting = list(getattr(holder, "__dict__", {}).values())
-    for value in waiting:  # which grows
-        if isinstance(value, dict | list | tuple):
-            waiting.extend(value.values() if isinstance(value, dict) else value)
-    return [value for value in waiting if isinstance(value, kind)]
+def _inside(value: object) -> Iterator[object]:
+    """Yield a value and, if it is a dict, list or tuple, everything inside it."""
+    yield value
+    if isinstance(value, dict | list | tuple):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _inside(one)

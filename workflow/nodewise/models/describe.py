@@ -14,7 +14,7 @@ from keras import layers as kinds
 
 from nodewise.core.errors import UserError
 from nodewise.models import registry
-from nodewise.models.contents import graph_calls, make_all_variables
+from nodewise.models.contents import graph_calls, traced
 from nodewise.models.cut import pieces_of
 from nodewise.models.graph_flops import Count, count_call, count_model
 from nodewise.results.model_description import FLOAT32_BYTES, Architecture, Layer
@@ -72,7 +72,7 @@ def architecture_of(
         layers = []
     in_a_row = bool(layers)
     if not in_a_row:
-        make_all_variables(model, batches[0])
+        traced(model.train_step, batches[0])
         trained = _size(model, "trainable_variables")
         layers = [_layer(model, model.name, trained, *count_model(model, batches))]
     trainable = sum(layer.trainable for layer in layers)

@@ -13,17 +13,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from nodewise.models.contents import examples_in
+from nodewise.models.contents import examples_in, traced
 
 SOFTMAX = 5  # maximum, difference, exponential, sum, quotient
 BATCH_NORM = 2  # scale and offset: a channel's four parameters can be combined into these two
 UNKNOWN_LOOP = "a loop of unknown length (one turn is counted)"
 UNKNOWN_ROWS = "rows of unknown length (one value of each is counted)"
-# errors of calling a model that takes something else than x, or that has no call()
-_NOT_CALLED = (
-    *(NotImplementedError, TypeError, ValueError, LookupError, AttributeError),
-    tf.errors.OpError,
-)
 
 
 @dataclass
@@ -143,13 +138,12 @@ def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[Count, Coun
     training = each(model.train_step)
     try:
         return each(lambda batch: model(unpack(batch)[0], training=False)), training
-    except _NOT_CALLED:
+    except Exception:  # it takes something else than x, or has no call()
         return Count(), training
 
 
 def _traced(function: Callable[..., Any], specs: Sequence[Any]) -> Count:
-    # workers are killed, so that AutoGraph would leave behind a temporary file per function
-    return count(tf.function(function, autograph=False).get_concrete_function(*specs).graph)
+    return count(traced(function, *specs).graph)
 
 
 def _count_one(operation: tf.Operation) -> Count:
@@ -182,7 +176,6 @@ def bodies(operation: tf.Operation) -> Iterator[tf.Graph]:
     """
     for name in ("body", "f", "then_branch"):
         if name in operation.node_def.attr and operation.node_def.attr[name].HasField("func"):
-            # private: a graph's public form does not contain the shapes of a function's inputs
             called = operation.graph._get_function(operation.node_def.attr[name].func.name)  # noqa: SLF001 (the public text of a function names no tensors)
             if called is not None:
                 yield called.graph

@@ -12,8 +12,8 @@ from unittest.mock import patch
 import keras
 import tensorflow as tf
 
-# private: without their numbers, users could not refer to layers by automatic names
-from keras.src.backend.common.global_state import set_global_attribute
+# private: without it, users could not refer to layers by automatic names
+from keras.src.utils.naming import reset_uids
 
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.user_function import Function, ParsedSpec, parse_spec, user_errors
@@ -72,7 +72,7 @@ def _in_own_scope(place: ParsedSpec) -> Iterator[None]:
         patch.object(tf.distribute.MultiWorkerMirroredStrategy, "__init__", refuse),
         patch.object(tf.compat.v1, "reset_default_graph"),
     ):
-        set_global_attribute("object_name_uids", None)
+        reset_uids()
         yield
 
 

@@ -14,8 +14,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nodewise.core.errors import RefusedError
 from nodewise.core.units import counted
-from nodewise.models.contents import layers_in, optimizers_of, plain_variables, unseeded
+from nodewise.models import contents
 from nodewise.strategies.declaration import Options
 from nodewise.strategies.transport import Peers
 
@@ -262,36 +263,58 @@ def numbers(logs: dict[str, Any]) -> Logs:
 def changing(model: keras.Model) -> list[keras.Variable]:
     """Return the variables that training changes: all except metrics.
 
-    These include frozen weights, as of a teacher, and what Keras does not list as a model's
-    variables: states of recurrent layers, plain variables, those of optimizers, and the state of
-    Keras' global random generator.
+    These include frozen weights that a step writes, as of a teacher, and what Keras does not list:
+    states of recurrent layers, variables of optimizers, plain ones, the global random generator's.
     """
-    left_out = {id(variable) for variable in model.metrics_variables}
-    kept = [variable for variable in model.variables if id(variable) not in left_out]
-    of_optimizers = [v for optimizer in optimizers_of(model) for v in optimizer.variables]
-    kept += [state for layer in stateful(model) for state in tf.nest.flatten(layer.states)]
-    kept += [*plain_variables(model), unseeded().state]
-    known = {id(variable) for variable in kept}
-    return [*kept, *(variable for variable in of_optimizers if id(variable) not in known)]
+    held = [*model.variables, *contents.plain_variables(model, (tf.Variable, keras.Variable))]
+    still = [one for one in model.non_trainable_variables if not _is_written(model, one)]
+    left_out = {id(variable) for variable in [*model.metrics_variables, *still]}
+    found = {id(variable): variable for variable in [*held, contents.unseeded().state]}
+    return [variable for key, variable in found.items() if key not in left_out]
 
 
 def stateful(model: keras.Model) -> list[keras.layers.RNN]:
     """Return the recurrent layers that carry their states over from one batch to the next."""
     return [
         layer
-        for layer in layers_in(model)
+        for layer in contents.layers_in(model)
         if isinstance(layer, keras.layers.RNN) and layer.stateful and layer.built
     ]
 
 
 def moving_statistics(model: keras.Model) -> list[keras.Variable]:
     """Return the variables that a step changes without a gradient, except counters and seeds."""
-    frozen = {id(v) for layer in layers_in(model) if not layer.trainable for v in layer.weights}
-    return [
-        variable
-        for variable in model.non_trainable_variables
-        if id(variable) not in frozen and "float" in variable.dtype
-    ]
+    others = model.non_trainable_variables
+    return [one for one in others if "float" in one.dtype and _is_written(model, one)]
+
+
+def note_written(model: keras.Model, step: Callable[[Batch], Logs], job: Job) -> None:
+    """Note in a model which variables its step writes, and hold those that nothing else holds.
+
+    Raises:
+        RefusedError: nothing holds one of them, and several workers have to start alike.
+    """
+    written = contents.written_by(step, job.batch)
+    known = [*changing(model), *model.metrics_variables]
+    held = {handle: id(variable) for variable in known for handle in _handles(variable)}
+    model.only_in_closures = [one for handle, one in written.items() if handle not in held]
+    for variable in model.only_in_closures if job.size > 1 else ():
+        raise RefusedError(
+            f"train_step changes {variable.name}, which no attribute of the model leads to; assign "
+            "to the model what holds it, such as an optimizer or a layer"
+        )
+    model.written = frozenset(held[handle] for handle in written.keys() & held.keys())
+
+
+def _is_written(model: keras.Model, variable: keras.Variable) -> bool:
+    """Return whether a step writes a variable; true if that is not known."""
+    return id(variable) in getattr(model, "written", [id(variable)])
+
+
+def _handles(variable: Any) -> list[int]:  # noqa: ANN401
+    """Return what identifies a variable in a graph: one number for each device with a copy."""
+    own = variable.value if isinstance(variable, keras.Variable) else variable
+    return [id(copy.handle) for copy in getattr(own, "values", [own])]
 
 
 def agreed(model: keras.Model) -> list[keras.Variable]:
@@ -302,16 +325,7 @@ def agreed(model: keras.Model) -> list[keras.Variable]:
 def seeds(model: keras.Model) -> list[keras.Variable]:
     """Return the states of a model's random generators and of Keras' global one: seed, counter."""
     own = [v for v in model.variables if v.path.endswith("seed_generator_state")]
-    return [*own, unseeded().state]
-
-
-def seed_by_rank(job: Job) -> None:
-    """Set a rank-dependent `tf.random` seed, so that functions traced later draw other numbers.
-
-    Rank 0 keeps its seed.
-    """
-    if job.rank > 0:
-        tf.random.set_seed(job.seed + job.rank)
+    return [*own, contents.unseeded().state]
 
 
 def set_dropout_seed(model: keras.Model, replica: int) -> None:
@@ -354,7 +368,7 @@ def replaced_apply(model: keras.Model, by: Callable[..., None]) -> Iterator[None
 
     `by` gets the optimizer's own `apply`, and then its arguments: gradients and variables.
     """
-    applies = [(optimizer, optimizer.apply) for optimizer in optimizers_of(model)]
+    applies = [(optimizer, optimizer.apply) for optimizer in contents.optimizers_of(model)]
     for optimizer, apply in applies:
         optimizer.apply = partial(by, apply)
     try:

@@ -13,14 +13,13 @@ import keras
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError, UserError
-from nodewise.models.contents import (
-    draw_in_threads,
-    inner_optimizers,
-    make_all_variables,
-    optimizers_of,
-    plain_variables,
-)
+from nodewise.models import contents
 from nodewise.strategies import api, per_worker
+
+_PROBLEMS = {
+    "merge_call": "applies gradients in a tf.function or a branch of its own, which hides them",
+    "Unknown variable": "trains a layer that call() does not build; build it where it is made",
+}
 
 
 class Strategy(api.Strategy):
@@ -36,6 +35,7 @@ class Strategy(api.Strategy):
         """
         super().__init__(job)
         self._raising = partial(refusing, title)
+        self._step = tf.function(self._fused, autograph=False)
         with strategy.scope():
             keras.utils.set_random_seed(job.seed)
             try:
@@ -48,26 +48,31 @@ class Strategy(api.Strategy):
                     ) from None
                 raise
             _check(self.model, job, title)
-            api.seed_by_rank(job)
-            draw_in_threads(self.model)
+            tf.random.set_seed(job.seed + job.rank)  # of functions that are traced later
+            contents.draw_in_threads(self.model)
             if job.batch is not None:
                 with self._raising():
                     self._make_variables(job.batch)
+                    api.note_written(self.model, self._step, job)
             elif not self.model.optimizer.built:
                 self.model.optimizer.build(self.model.trainable_variables)
         _check(self.model, job, title)  # again: an optimizer may choose inner ones when it is built
         per_worker.check_added(self.model, job)
 
-    @abstractmethod
     def _make_variables(self, batch: api.Batch) -> None:
-        """Make the model create the variables that it creates when it sees a batch."""
+        """Make the model create the variables that its step cannot create."""
+
+    @abstractmethod
+    def _fused(self, batch: api.Batch) -> api.Logs:
+        """Train one step, inside a graph."""
 
     def trained(self) -> keras.Model:
         """Return a new model on plain variables, with the values of the trained one."""
         copy = self._job.build()
         if self._job.batch is not None:
-            make_all_variables(copy, self._job.batch)
-        targets, sources = ([*one.variables, *plain_variables(one)] for one in (copy, self.model))
+            contents.traced(copy.train_step, self._job.batch)
+        models, plain = (copy, self.model), contents.plain_variables
+        targets, sources = ([*one.variables, *plain(one)] for one in models)
         for target, source in zip(targets, sources, strict=True):
             target.assign(source.numpy())
         return copy
@@ -78,22 +83,20 @@ def refusing(title: str) -> Iterator[None]:
     """Raise a one-line error where the strategy called `title` cannot run the model's step.
 
     Raises:
-        RefusedError: gradients are applied in another graph than that of the step.
+        RefusedError: it cannot.
     """
     try:
         yield
     except (RuntimeError, UserError) as error:  # errors in a user's function are wrapped
-        if "merge_call" not in str(error.__cause__ or error):
-            raise
-        raise RefusedError(
-            "the model's train_step applies gradients in a tf.function or a branch of its own, "
-            f"where {title} cannot sum them"
-        ) from None
+        for sign, problem in _PROBLEMS.items():
+            if sign in str(error.__cause__ or error):
+                raise RefusedError(f"{title}: the model's train_step {problem}") from None
+        raise
 
 
 def _check(model: keras.Model, job: api.Job, title: str) -> None:
-    whole = optimizers_of(model)
-    inner = [one for optimizer in whole for one in inner_optimizers(optimizer)]
+    whole = contents.optimizers_of(model)
+    inner = [one for optimizer in whole for one in contents.inner_optimizers(optimizer)]
     for name in ("gradient_accumulation_steps", "ema_overwrite_frequency"):
         if any(getattr(one, name) for one in inner):
             raise RefusedError(

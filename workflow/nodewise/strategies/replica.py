@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.models.contents import examples_in, plain_variables
+from nodewise.models.contents import examples_in, layers_in, plain_variables
 from nodewise.strategies import api, per_worker
 
 Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
@@ -123,9 +123,9 @@ class Replica:
         self._applies_inside = False  # whether in another graph than the step's
         self.step = tf.function(self._train, autograph=False)
         self._marked = tf.function(self._marked_step, autograph=False)
-        api.seed_by_rank(job)
+        tf.random.set_seed(job.seed + job.rank)  # of functions that are traced later
         if job.batch is not None:
-            self.step.get_concrete_function(job.batch)
+            api.note_written(self.model, self.step, job)
         elif self.model.built and not getattr(self.model.optimizer, "built", True):
             self.model.optimizer.build(self.model.trainable_variables)
         if exchange is not None:
@@ -134,8 +134,9 @@ class Replica:
 
     def start_alike(self, exchange: Exchange) -> None:
         """Give all workers the weights of worker 0, because initializers may have no seed."""
-        known = [*api.agreed(self.model), *plain_variables(self.model)]
-        weights = [v for v in known if tf.as_dtype(v.dtype).is_floating]
+        frozen = {id(v) for one in layers_in(self.model) if not one.trainable for v in one.weights}
+        known = [*self.model.variables, *plain_variables(self.model)]
+        weights = [v for v in known if id(v) not in frozen and tf.as_dtype(v.dtype).is_floating]
         own = api.flat([tf.convert_to_tensor(variable.numpy()) for variable in weights])
         first = own if self._job.rank == 0 else tf.zeros_like(own)
         api.assign(weights, exchange.summed(first))
@@ -212,12 +213,12 @@ class Replica:
             return weighted(gradients, share * self._job.size)
         if not self._exchange.keeps_rows:
             gradients = [one if one is None else tf.convert_to_tensor(one) for one in gradients]
-        dense = [one for one in gradients if one is not None and not _is_sparse(one)]
+        dense = [one for one in gradients if isinstance(one, tf.Tensor)]
         own = [tf.cast(one, tf.float32) * share for one in dense]
         sums = iter(self._exchange.gradients(own) if dense else [])
         rows = partial(_rows, self._exchange.concat, share)
         return [
-            one if one is None else rows(one) if _is_sparse(one) else tf.cast(next(sums), one.dtype)
+            tf.cast(next(sums), one.dtype) if isinstance(one, tf.Tensor) else one and rows(one)
             for one in gradients
         ]
 
@@ -257,10 +258,6 @@ def after(values: Sequence[Gradient]) -> tf.Tensor:
     """Return, inside a graph, the time at which all of `values` were computed."""
     with tf.control_dependencies([one for one in tf.nest.flatten(values) if one is not None]):
         return tf.timestamp()
-
-
-def _is_sparse(gradient: Gradient) -> bool:
-    return isinstance(gradient, tf.IndexedSlices)
 
 
 class Strategy(api.Strategy):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nodewise.core.errors import RefusedError
 from nodewise.models import fit_options
-from nodewise.models.contents import inner_optimizers, make_all_variables
+from nodewise.models.contents import inner_optimizers, traced
 from nodewise.strategies import api
 from nodewise.strategies.parts import check_optimizer
 from nodewise.strategies.transport import SHORT
@@ -39,7 +39,7 @@ class Part:
         if job.batch is not None:  # a model may create its variables when it sees a batch
             # without the optimizer, which is built below, for this part
             with api.replaced_apply(model, lambda *_, **__: None):
-                make_all_variables(model, job.batch)
+                traced(model.train_step, job.batch)
         self.longest = longest(model)
         if parts > 1:
             check_optimizer(self._optimizer, model.trainable_variables)

@@ -27,14 +27,9 @@ class Strategy(native.Strategy):
 
     def __init__(self, job: api.Job) -> None:
         self._mirrored = _on_devices(job.size)
-        super().__init__(job, self._mirrored, _TITLE)
-        for layer in api.stateful(self.model) if job.size > 1 else []:
-            raise RefusedError(
-                f"the layer {layer.name} is stateful, and MirroredStrategy cuts its batch"
-            )
-        self._set_dropout_seeds()
         self._rows = np.array_split(np.arange(job.global_batch), job.size)  # of each device
-        self._step = tf.function(self._fused, autograph=False)
+        super().__init__(job, self._mirrored, _TITLE)
+        self._set_dropout_seeds()
         self._timed = tf.function(self._timed_step, autograph=False)
         self._probe = tf.function(self._timed_all_reduce, autograph=False)
 
@@ -65,6 +60,8 @@ class Strategy(native.Strategy):
                 f"{_TITLE} cannot build an optimizer in a train_step; build it where the model is "
                 "compiled, by optimizer.build(…)"
             )
+        for layer in api.stateful(self.model) if self._job.size > 1 else []:
+            raise RefusedError(f"the layer {layer.name} is stateful, and {_TITLE} cuts its batch")
 
     def _set_dropout_seeds(self) -> None:
         """Give each device its own random numbers: the first device's seed plus a device number."""

@@ -7,10 +7,7 @@ plain variables. (Keras' `fit` does not support this strategy on two or more wor
 training loop here.)
 """
 
-from functools import partial
 from typing import cast
-
-import tensorflow as tf
 
 from nodewise.models.contents import draw_unseeded_by, examples_in, unseeded
 from nodewise.strategies import api, native, replica
@@ -34,12 +31,6 @@ class Ring(native.Strategy):
         self._copy: Replica | None = None
         super().__init__(job, self._ring.workers, "MultiWorkerMirroredStrategy")
         api.set_dropout_seed(self.model, job.rank)
-        self._step = tf.function(self._fused, autograph=False)
-
-    def _make_variables(self, batch: api.Batch) -> None:
-        """Create the variables by tracing a step: `test_on_batch` fails with this strategy."""
-        train = partial(self._ring.workers.run, self.model.train_step)
-        tf.function(lambda batch: train((batch,)), autograph=False).get_concrete_function(batch)
 
     def _fused(self, batch: api.Batch) -> api.Logs:
         # Keras assumes that all workers have the same number of examples

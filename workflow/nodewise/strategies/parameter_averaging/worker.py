@@ -40,22 +40,18 @@ class Strategy(api.Strategy):
         per_worker.check(self.model, job)
         self._averaged = list(self.model.trainable_variables)
         self._averages = [v for one in optimizers_of(self.model) for v in averages(one)]
-        self._average = tf.function(self._average_fused, autograph=False)
-        self._flat = tf.function(self._averaged_flat, autograph=False)
+        self._flat = tf.function(lambda: api.flat(self._averaged), autograph=False)
         self._load = tf.function(self._load_mean, autograph=False)
+        self._average = tf.function(
+            lambda: self._load_mean(self._ring.sum(self._flat())), autograph=False
+        )
         initial = self.state()
         self._average()  # trace and connect now, because the first average due is timed
         self._load(self._ring.summed(self._flat()))
         self.restore(initial)
 
-    def _averaged_flat(self) -> tf.Tensor:
-        return api.flat([variable.value for variable in self._averaged])
-
     def _load_mean(self, total: tf.Tensor) -> None:
         api.assign(self._averaged, total / self._job.size)
-
-    def _average_fused(self) -> None:
-        self._load_mean(self._ring.sum(self._averaged_flat()))
 
     def _due(self) -> bool:
         """Count a step; return whether the weights must be averaged after it."""
