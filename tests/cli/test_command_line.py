@@ -13,7 +13,7 @@ from typer.main import get_command
 import numbers_only
 import projects
 from nodewise.cli import app
-from nodewise.cli.options import STEPS
+from nodewise.cli.options import WORKFLOW
 from nodewise.models.facts import facts
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
@@ -104,7 +104,7 @@ def test_a_file_that_may_not_grow_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, one in COMMANDS.items() if one.rich_help_panel != STEPS]
+    "name", [name for name, one in COMMANDS.items() if one.rich_help_panel != WORKFLOW]
 )
 def test_the_help_of_every_command_has_an_example(name):
     assert f"nodewise {name}" in " ".join(COMMANDS[name].help.partition("Example")[2].split())

@@ -52,7 +52,7 @@ def test_two_commands_at_once_measure_two_repeats_and_that_of_a_killed_one_is_fr
     monkeypatch.chdir(tmp_path)
     with commands.claimed_repeat(cell) as first, commands.claimed_repeat(cell) as second:
         assert (first.repeat, second.repeat) == (0, 1)
-        make.write([make.record(first)], commands.SINGLE / "records")
+        make.write([make.record(first)], commands.SINGLE_RUN / "records")
     # The second left its logs and no record, as a killed command does.
     with commands.claimed_repeat(cell) as again:
         assert again.repeat == 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from nodewise.cli.options import STEPS, OwnDataset, StudyConfig, app, run_command
+from nodewise.cli.options import WORKFLOW, OwnDataset, StudyConfig, app, run_command
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
 from nodewise.core.units import counted, kind_label, write_number
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nodewise.core.cell import Cell
 
 KeepRefusal = Annotated[bool, Option("--keep-refusal", help="Write why your own is unusable.")]
-SINGLE = Path("results/single_run")
+SINGLE_RUN = Path("results/single_run")
 _QUIET = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
@@ -59,7 +59,7 @@ def measure(
     # Prepare first: downloads may need the user's proxies, which measuring removes for workers.
     prepare_data(cell)
     with nullcontext(cell) if out else claimed_repeat(cell) as cell:
-        out, logs = out or SINGLE / f"records/{cell.id}.json", SINGLE / f"logs/{cell.id}"
+        out, logs = out or SINGLE_RUN / f"records/{cell.id}.json", SINGLE_RUN / f"logs/{cell.id}"
         command = command_of(options, cell)
         record = measure_now(cell, output=out, logs=logs, config=None, command=command)
     if record.failure is not None:
@@ -97,10 +97,10 @@ def claimed_repeat(cell: "Cell") -> Iterator["Cell"]:
 
     for repeat in itertools.count():
         one = cell.model_copy(update={"repeat": repeat})
-        lock = SINGLE / f"logs/{one.id}/.claimed"
+        lock = SINGLE_RUN / f"logs/{one.id}/.claimed"
         lock.parent.mkdir(parents=True, exist_ok=True)
         with suppress(Timeout), FileLock(lock, blocking=False):
-            if not (SINGLE / f"records/{one.id}.json").exists():
+            if not (SINGLE_RUN / f"records/{one.id}.json").exists():
                 yield one
                 return
 
@@ -170,7 +170,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-@app.command(rich_help_panel=STEPS)
+@app.command(rich_help_panel=WORKFLOW)
 def measure_cell(
     cell_id: Annotated[str, Argument(help="Its path below records/, without .json.")],
     config: StudyConfig,
@@ -191,7 +191,7 @@ def measure_cell(
     typer.echo(f"{cell_id}: {record.status}{reason}", err=record.failure is not None)
 
 
-@app.command(rich_help_panel=STEPS)
+@app.command(rich_help_panel=WORKFLOW)
 def measure_noise_scale(
     model: Annotated[str, Argument(help="A model that the study trains.")],
     config: StudyConfig,
@@ -218,7 +218,7 @@ def measure_noise_scale(
     typer.echo(f"{out}: measured")
 
 
-@app.command(rich_help_panel=STEPS)
+@app.command(rich_help_panel=WORKFLOW)
 def prepare(
     name: Annotated[str, Argument(help="A known dataset, path/file.py:function, or horovod.")],
     *,
@@ -297,7 +297,7 @@ def prepare_data(cell: "Cell") -> None:
         run_command("prepare", weights.parent.name, "--weights")
 
 
-@app.command(rich_help_panel=STEPS)
+@app.command(rich_help_panel=WORKFLOW)
 def describe_model(
     name: Annotated[str, Argument(help="A model, or path/file.py:function.")],
     *,

@@ -19,7 +19,7 @@ app = typer.Typer(
 _MOST_ROWS = 1_000
 _WIDTH = 10_000  # of tables: in a narrow terminal lines wrap, but nothing is cut off
 EXAMPLES_TOLD = "--examples: has no effect, as the target says how many are needed"
-STEPS = "Steps of the workflow"
+WORKFLOW = "Steps of the workflow"
 """The panel of `--help` for commands that rules of the workflow run. People can run them, too."""
 
 StudyConfig = Annotated[Path, Option("--config", help="Configuration of the study.")]

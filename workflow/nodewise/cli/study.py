@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from nodewise.cli.options import STEPS, StudyConfig, app, print_table
+from nodewise.cli.options import WORKFLOW, StudyConfig, app, print_table
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
 from nodewise.core.units import counted, write_number
@@ -70,7 +70,7 @@ def missing(
         typer.echo(f"To try them again: nodewise missing --config {config}{also} --forget")
 
 
-@app.command(rich_help_panel=STEPS)
+@app.command(rich_help_panel=WORKFLOW)
 def build_tables(config: StudyConfig) -> None:
     """Collect the records of a study in tables, as CSV and Parquet."""
     from nodewise.results import importers, published, table_files, tables
@@ -90,7 +90,7 @@ def build_tables(config: StudyConfig) -> None:
     typer.echo(f"{out}: " + ", ".join(f"{name} {len(table)}" for name, table in built.items()))
 
 
-@app.command(rich_help_panel=STEPS)
+@app.command(rich_help_panel=WORKFLOW)
 def build_fits(config: StudyConfig) -> None:
     """Fit the cost models to all curves, judge them on held-out points, and write fit.json."""
     from nodewise.predict import fit_curves, fit_file, steps_to_accuracy
@@ -109,7 +109,7 @@ def build_fits(config: StudyConfig) -> None:
     fit_file.write_fit(out / "fit.json", fit_file.file_of(found, source.name, file_sha256(source)))
 
 
-@app.command(rich_help_panel=STEPS)
+@app.command(rich_help_panel=WORKFLOW)
 def build_site(config: StudyConfig) -> None:
     """Render the pages of the site to build/docs as Markdown, and build build/site from them."""
     from nodewise.models.facts import DESCRIPTIONS

@@ -4,6 +4,7 @@ import json
 import os
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -125,11 +126,8 @@ def examine(hosts: Hosts) -> Iterator[tuple[str, bool]]:
         for rank in range(hosts.size):
             try:
                 hosts.prepare(rank, [])
-                agent = HostWorker(hosts, rank, Path(logs, str(rank)), {}, {})
-                try:
+                with closing(HostWorker(hosts, rank, Path(logs, str(rank)), {}, {})) as agent:
                     hello = agent.hello()
-                finally:
-                    agent.close()
             except RefusedError as error:
                 yield str(error), True
                 continue

@@ -37,17 +37,8 @@ _WHOLE = ("unsharded", "whole")  # inputs for which a worker reads whole global 
 
 
 def steps_per_epoch(cell: Cell, examples: int) -> int:
-    """Return the number of whole global batches in `examples`. The remainder is not used.
-
-    Raises:
-        ValueError: there are too few examples for one global batch.
-    """
-    steps = examples // cell.global_batch
-    if steps == 0:
-        raise ValueError(
-            f"a global batch of {cell.global_batch} is larger than the {examples} examples"
-        )
-    return steps
+    """Return the number of whole global batches in `examples`. The remainder is not used."""
+    return examples // cell.global_batch
 
 
 def shard(examples: int, workers: int, rank: int, seed: int) -> NDArray[np.int64]:

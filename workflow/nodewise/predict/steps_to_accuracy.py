@@ -31,7 +31,7 @@ from nodewise.results.csv_file import parse_number
 from nodewise.results.tables import build_tables
 
 SOURCE = "S. McCandlish et al., An empirical model of large-batch training, 2018, arXiv:1812.06162"
-KEY = ("model", "dataset", "data_origin")
+KEY = ["model", "dataset", "data_origin"]
 """The columns that identify a training task."""
 
 BY_NOISE, BY_EPOCHS = "noise scale", "whole epochs"
@@ -124,9 +124,9 @@ def find_steps(
     rows: list[dict[str, Any]] = [
         dict(zip(KEY, key, strict=True))
         | {"basis": BY_NOISE, "kind": "measured", "missing": "", "law": by_noise(points)}
-        for key, points in noise_scale.groupby([*KEY])
+        for key, points in noise_scale.groupby(KEY)
     ]
-    for key, runs in whole_runs(epochs, cells).groupby([*KEY]):
+    for key, runs in whole_runs(epochs, cells).groupby(KEY):
         target = float(runs.groupby("cell_id")["accuracy"].max().min())
         batch, examples = runs_to(runs, target)
         row: dict[str, Any] = dict(zip(KEY, key, strict=True)) | {"law": None}

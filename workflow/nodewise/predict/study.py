@@ -143,7 +143,7 @@ def _jobs(rows: pd.DataFrame, steps: StepLaws) -> Iterator[TrainingJob]:
     """Yield an epoch, or many examples if its size is unknown; and a run if its steps are known."""
     examples = float((rows["steps_per_epoch"] * rows["batch_per_worker"] * rows["nodes"]).max())
     yield TrainingJob().with_examples(examples if np.isfinite(examples) else None)
-    law = steps.get(tuple(rows.iloc[0][[*KEY]]))
+    law = steps.get(tuple(rows.iloc[0][KEY]))
     if law is not None and updates_exactly(rows).all():
         yield TrainingJob(name="run", steps=law)
 

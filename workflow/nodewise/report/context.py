@@ -27,10 +27,9 @@ from nodewise.results.model_description import Architecture
 from nodewise.results.record import Record, read_record
 from nodewise.results.table_files import read_tables
 from nodewise.strategies import STRATEGIES
-from nodewise.study.config import Config, read_config
+from nodewise.study.config import DATASETS, Config, read_config
 
-DATASETS = Path("data/datasets.yaml")
-CHANGES = "changes.csv"
+CHANGES_FILE = "changes.csv"
 
 
 @dataclass(frozen=True)
@@ -247,7 +246,7 @@ def read_context(
         fits=read_fit(results / "fits" / "fit.json", may_be_empty=True),
         calibrations=read_calibrations(calibration_paths),
         architectures=read_all_facts(models_dir, trained, own_models or {}) if models_dir else {},
-        changes=read_changes(results / CHANGES),
+        changes=read_changes(results / CHANGES_FILE),
     )
 
 

@@ -2,10 +2,9 @@
 
 - Times: each point must have at least `EVIDENCE_REPEATS` launches and no caution, and the batch of
   the study that the comparison is about.
-- Accuracies: each point must have at least `EVIDENCE_REPEATS` launches and the study's batch. The
-  number of epochs must be the study's, or both trainings must have settled. Cautions are about
-  time, so they matter only if workers do not wait for each other: then times decide how late
-  gradients are.
+- Accuracies: each point must have as many launches, and the study's batch. The number of epochs
+  must be the study's, or both trainings must have settled. Cautions are about time, so they matter
+  only if workers do not wait for each other: then times decide how late gradients are.
 - Bytes: each point must have the study's batch. Bytes are counted, so one launch is enough.
 """
 

@@ -36,8 +36,8 @@ _LINKS = {  # what sources call a link -> its title; the first one that is found
 MODELS = ["ResNet-50", "BERT-base", "VGG-16"]
 """Models of which many published trainings say how far they scale."""
 SLOW = "10 Gbit/s TCP"
-WITHIN = ["NVLink", "PCIe"]
-LINKS = [*WITHIN, "100 Gbit/s RDMA", "50 Gbit/s TCP", SLOW]
+IN_MACHINE = ["NVLink", "PCIe"]
+LINKS = [*IN_MACHINE, "100 Gbit/s RDMA", "50 Gbit/s TCP", SLOW]
 """The links that are compared, the fastest first."""
 _SLOW_DEVICES = [2, 4, 8, 16, 32, 64]
 _FAMILY = re.compile(rf"({'|'.join(MODELS)})(?!\d)")

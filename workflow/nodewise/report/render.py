@@ -25,7 +25,7 @@ from nodewise.core.schema import json_text, read_tree
 from nodewise.core.units import counted
 from nodewise.report import html
 from nodewise.report.charts import Chart, shared_files
-from nodewise.report.context import CHANGES, ReportContext
+from nodewise.report.context import CHANGES_FILE, ReportContext
 from nodewise.report.figures.peers import FILE as PEERS
 from nodewise.report.formulas import law_formula, law_source
 from nodewise.report.html import slug
@@ -79,7 +79,7 @@ def _downloads(study: ReportContext, results: Path) -> dict[str, str | bytes]:
     return {
         **_copies(results / "tables", "tables", [f"{name}.*" for name in study.tables]),
         **_copies(results / "fits", "tables", [f"{name}.*" for name in study.fit_tables]),
-        **_copies(results, "tables", [CHANGES]),
+        **_copies(results, "tables", [CHANGES_FILE]),
         **_copies(PEERS.parent, "tables", [PEERS.name]),
         **{f"models/{name}.json": json_text(of) for name, of in study.architectures.items()},
         **{calibration_file(one): json_text(one) for one in study.calibrations},

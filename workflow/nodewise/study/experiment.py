@@ -41,7 +41,7 @@ def _is_a_study(name: str) -> str:
     return name
 
 
-Study = Annotated[Name, AfterValidator(_is_a_study)]
+StudyName = Annotated[Name, AfterValidator(_is_a_study)]
 """The name of a published study, a folder of data/published, or `OWN_STUDY`."""
 
 
@@ -100,7 +100,7 @@ class Experiment(Feeding):
     """
 
     title: Line = Field(max_length=120)
-    study: Study
+    study: StudyName
     models: list[Name] = Field(default_factory=list)
     own_models: dict[Name, OwnModel] = Field(default_factory=dict)
     strategies: dict[Name, StrategyAxes] = Field(min_length=1)

@@ -6,7 +6,6 @@ from nodewise.report.context import ReportContext
 from nodewise.results import queries
 
 LINE = ("experiment", "model", "dataset", "line", "kind")
-MODEL = tuple(queries.MODEL)
 
 _EXPERIMENT = ["experiment", "model", "dataset"]
 _SHORT = 2

@@ -62,7 +62,7 @@ def real_scaling(study: ReportContext) -> pd.DataFrame:
         ["model", "link", "devices"], key=lambda names: names.map(order).fillna(names)
     )
     ends = ["low", "high"]  # within machines they are all alike and would hide the points
-    ranked[ends] = ranked[ends].mask(ranked["link"].isin(published_rows.WITHIN))
+    ranked[ends] = ranked[ends].mask(ranked["link"].isin(published_rows.IN_MACHINE))
     return ranked.astype({"devices": int})
 
 
@@ -129,7 +129,7 @@ def samples(study: ReportContext) -> pd.DataFrame:
     epochs = whole_runs(study.tables["epochs"], study.tables["cells"])
     steps = study.fit_tables["steps_to_accuracy"]
     for row in steps[(steps["basis"] == BY_EPOCHS) & steps["target"].notna()].to_dict("records"):
-        own = epochs[(epochs[[*KEY]] == [row[name] for name in KEY]).all(axis=1)]
+        own = epochs[(epochs[KEY] == [row[name] for name in KEY]).all(axis=1)]
         batch, examples = runs_to(own, row["target"])
         counts = pd.Series(examples).groupby(batch).median()
         title = f"{study.model_title(row['model'])} (ours)"

@@ -51,7 +51,7 @@ def speedup(study: ReportContext) -> pd.DataFrame:
 
 @figure(
     "time",
-    each=_rows.MODEL,
+    each=queries.MODEL,
     plots="Training time by nodes",
     x=_NODES,
     y=Axis("seconds", "Training time (s)", "log", unit="s"),
@@ -78,7 +78,7 @@ def time(study: ReportContext) -> pd.DataFrame:
 
 @figure(
     "accuracy",
-    each=_rows.MODEL,
+    each=queries.MODEL,
     plots="Training accuracy by nodes",
     x=_NODES,
     y=Axis("accuracy", "Training accuracy", "accuracy", unit="accuracy"),
@@ -114,21 +114,21 @@ def _with_printed(
     Rows also have the value on one node, `VALUE_one`, and what the study printed for both,
     `printed` and `printed_one`. What was published lacks evidence of ours.
     """
-    same = [*_rows.MODEL, *_SERIES]
+    same = [*queries.MODEL, *_SERIES]
     one = rows.loc[rows["nodes"] == 1, [*same, value]].drop_duplicates(same)
     rows = rows.merge(one.rename(columns={value: f"{value}_one"}), "left", same)
     theirs = rows["kind"] == "published"
     names = {value: "printed", f"{value}_one": "printed_one"}
-    at = [*_rows.MODEL, "batch_per_worker", "nodes"]
+    at = [*queries.MODEL, "batch_per_worker", "nodes"]
     rows = rows.merge(rows.loc[theirs, [*at, *names]].rename(columns=names), "left", at)
     lacks = rows["lacks"].where(~theirs, "evidence of ours").where(rows["nodes"] > 1, "nodes")
     ours = rows["kind"].where(theirs, "")
-    for _, part in rows[~theirs].groupby([*_rows.MODEL]):
+    for _, part in rows[~theirs].groupby(queries.MODEL):
         ours.update(_line_names(study, part).replace("", "measured here"))
     rows = rows.assign(series=ours, lacks=lacks)
     shown = ["series", "kind", "experiment", "cluster", "machine", "line"]
     shown += ["batch_per_worker", "nodes", "epochs", *values, *LAUNCHES, "lacks"]
-    return rows[[*_rows.MODEL, *shown, f"{value}_one", *names.values()]]
+    return rows[[*queries.MODEL, *shown, f"{value}_one", *names.values()]]
 
 
 def _line_names(study: ReportContext, rows: pd.DataFrame) -> "pd.Series[str]":

@@ -12,7 +12,7 @@ from nodewise.core.schema import read_tree
 from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_percent
 from nodewise.predict import cluster_links
 from nodewise.report import evidence
-from nodewise.report.context import CHANGES, ReportContext
+from nodewise.report.context import CHANGES_FILE, ReportContext
 from nodewise.report.figures import FIGURES
 from nodewise.report.figures.peers import FILE as PEERS
 from nodewise.report.html import data, number, slug, titled
@@ -81,7 +81,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     }
     yield Page("method.html", "method.md.j2", "Method and data", method)
     others = {
-        CHANGES: (not study.changes.empty, "what changed between two runs"),
+        CHANGES_FILE: (not study.changes.empty, "what changed between two runs"),
         PEERS.name: (PEERS.is_file(), "launches against Horovod and PyTorch"),
     }
     tables: queries.Tables = study.tables | study.fit_tables

@@ -17,10 +17,10 @@ from nodewise.report.pages.your_case import title_of_link
 from nodewise.report.published_rows import SLOW, scaling
 from nodewise.report.tables import COVERED, ERROR_HALF, ERROR_MOST, Column, table
 from nodewise.results import comparisons, published
+from nodewise.results.queries import POINT
 from nodewise.study.experiment import EVIDENCE_REPEATS
 
-_BUT_LINK = ["model", "dataset", "machine", "line", "label"]
-_BUT_LINK += ["cpu_share", "batch_per_worker", "nodes"]
+_BUT_LINK = ["model", "dataset", "machine", "line", "label", "cpu_share", *POINT]
 _CHART = ["experiment", "model", "line"]
 _SHOWN = ["ResNet-50", "BERT-base"]  # models in the first sentence
 _DEVICES = 8  # Eight, in the template
