@@ -62,8 +62,7 @@ def answers(optima: pd.DataFrame, measured: int) -> list[dict[str, Any]]:
         - `batch_per_worker`, and `verdict`, which the template has a sentence for;
         - `least` and `most`: between these numbers of nodes an epoch may be shortest, by the 90 %
           intervals of the speed-ups; `fastest`: the number by the fit;
-        - `pays`: from how many nodes on, up to the fastest number, an epoch is shorter than on one;
-          None if never;
+        - `pays`: from how many nodes on, up to `fastest`, an epoch is shorter than on one; or None;
         - `measured`: the most measured nodes that the table has; on these, the `speedup` of an
           epoch, its `price` as a multiple of one node's, and the seconds to the target accuracy,
           `run`, beside those on one node, `run_one`; `run_fastest`: the number of nodes that

@@ -56,8 +56,7 @@ def link_title(name: str) -> str:
 def forecasts() -> pd.DataFrame:
     """Return the forecasts of published cases from one point, with each publisher left out.
 
-    `given_devices` and `given_value` are the known point, in examples per second; `parameters` are
-    those of the model.
+    `given_devices` and `given_value` are the known point, in examples per second.
     """
     about = published.forecast_cases().drop_duplicates("case").set_index("case")
     rows = published.read("forecast/predicted_cases")

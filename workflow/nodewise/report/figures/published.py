@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from nodewise.core.units import write_number
 from nodewise.predict.fit import interval_of
 from nodewise.predict.steps_to_accuracy import (
     BY_EPOCHS,
@@ -57,7 +58,8 @@ def real_scaling(study: ReportContext) -> pd.DataFrame:
     rows = published_rows.scaling().copy()
     order = {name: i for i, name in enumerate((*published_rows.MODELS, *published_rows.LINKS))}
     rows["role"] = rows["kind"].where(rows["kind"] == "predicted", "")
-    rows["times_as_fast"] = (rows["devices"] * rows["efficiency"]).map("{:.2g}".format)
+    times = rows["devices"] * rows["efficiency"]
+    rows["times_as_fast"] = [write_number(one, "times") for one in times]
     ranked = rows.sort_values(
         ["model", "link", "devices"], key=lambda names: names.map(order).fillna(names)
     )
