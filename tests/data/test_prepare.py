@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import make_datasets
+import projects
 from make_datasets import NAMES, Sample
 from nodewise.data import load
 
@@ -49,6 +50,15 @@ def test_the_arrays_are_the_content_of_the_files(sample):
     for name, array in zip(names, (*data.train, *data.test), strict=True):
         digest.update(f"{name} {array.dtype} {array.shape}\n".encode() + array.tobytes())
     assert manifest.sha256 == digest.hexdigest()
+
+
+def test_the_environment_names_the_mirror(sample, tmp_path):
+    (tmp_path / "data").mkdir()
+    sample.registry.rename(tmp_path / "data/datasets.yaml")
+    words = ("nodewise", "prepare", "sample", "--source", "official")
+    projects.finish(projects.start(tmp_path, *words, NODEWISE_DATASETS="mirror"))
+    manifest = load(tmp_path / "results/datasets/sample/manifest.json").manifest
+    assert manifest.origin == "mirror"
 
 
 def test_without_any_source_synthetic_data_is_drawn_and_says_so(sample, caplog):

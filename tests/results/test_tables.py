@@ -148,6 +148,26 @@ def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):
     assert not row["whole_epochs"]
 
 
+EXTENT = make.cell().extent
+# nodes that do not train count for the timed steps; one more split step traces the others
+TIMED = EXTENT.steps / (EXTENT.warmup_steps + EXTENT.steps + EXTENT.split_steps + 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "joules", "kind"),
+    [
+        ({}, 2 * 3 * 5.0, "estimated"),
+        ({"others_cpu_s": 4.0}, (2 * 3 + 4 * TIMED) * 5.0, "estimated"),
+        ({"energy_j": 123.0}, 123.0, "measured"),  # as older records have it
+    ],
+)
+def test_energy_is_metered_or_cpu_time_times_declared_watts(tmp_path, changes, joules, kind):
+    record = make.with_workers(make.record(make.cell(n=2)), lambda worker: {"cpu_s": 3.0})
+    paths = make.write([make.changed(record, **changes)], tmp_path)
+    row = build_tables(paths, watts_per_core=5.0)["cells"].iloc[0]
+    assert (row["energy_j"], row["energy_kind"]) == (pytest.approx(joules), kind)
+
+
 def split_row(folder, *splits):
     """Return the row of a cell of two workers with these split steps."""
     record = make.with_workers(

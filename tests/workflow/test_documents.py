@@ -21,7 +21,7 @@ from nodewise.cluster.kinds.slurm import Slurm
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.cell import Extent, Frozen
 from nodewise.strategies import STRATEGIES
-from nodewise.study.config import Config, Data, Runs, check_files_exist, read_config
+from nodewise.study.config import DEFAULT, Config, Data, Runs, check_files_exist, read_config
 from nodewise.study.experiment import Experiment, OwnModel, StrategyAxes
 
 CONFIG, PAGES = Path("config/README.md"), Path("site/pages")
@@ -230,3 +230,4 @@ def test_the_complete_example_is_valid(tmp_path):
 def test_the_table_of_studies_names_all_of_them():
     named = re.findall(r"^\| \[(\w+\.yaml)\]", CONFIG.read_text(), re.MULTILINE)
     assert sorted(named) == sorted(path.name for path in Path("config").glob("*.yaml"))
+    assert f"]({Path(DEFAULT).name}) | the default" in CONFIG.read_text()

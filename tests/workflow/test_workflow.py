@@ -110,10 +110,12 @@ def test_every_cell_has_its_record_and_is_on_the_site(finished):
     assert reason in (finished / "build/site/records.html").read_text()
 
 
-def test_a_run_prints_a_line_for_each_cell_the_gaps_and_where_the_site_is(run):
+def test_a_run_prints_an_estimate_then_each_cell_the_gaps_and_where_the_site_is(run):
     lines = run[1].splitlines()
     cells = [line for line in lines if re.match(r"\d/6 ", line)]
     assert [line[:4] for line in cells] == [f"{done}/6 " for done in range(1, 7)]
+    (total,) = (line for line in lines if line.startswith("total "))  # of the estimate
+    assert lines.index(total) < lines.index(cells[0])
     one = r"\d/6 fashion_mlp, MultiWorkerMirroredStrategy, 2 nodes, batch 32: [\d.]+ ms per step"
     assert sum(bool(re.match(one, line)) for line in cells) == 1
     assert sum("a global batch of 4000 is larger" in line for line in cells) == 1
