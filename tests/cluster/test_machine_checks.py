@@ -52,6 +52,14 @@ def as_user(what, logs="-", namespaces="-", **environment):
     return run(HERE / "ordinary_user.py", UID, namespaces, SCRIPT, what, logs, **environment)
 
 
+@NEEDS_ROOT
+@needs("private")
+def test_doctor_says_how_root_and_an_ordinary_user_get_a_private_network():
+    assert found()["private"]["remark"] == "a network of its own, as root"
+    user = as_user("look")["private"]
+    assert not user["permitted"] or user["remark"] == "a network of its own, in a user namespace"
+
+
 @needs("links")
 def test_the_links_count_what_passes_them(tmp_path):
     """Headers are counted too, once per large segment: less than 1 %."""

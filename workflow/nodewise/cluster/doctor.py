@@ -71,8 +71,9 @@ def _soft() -> str:
 
 
 def _private() -> str:
+    how = "in a user namespace" if os.geteuid() else "as root"  # inside, every user is root
     namespace.enter_private_network()
-    return f"a network of its own, {'in a user namespace' if os.geteuid() else 'as root'}"
+    return f"a network of its own, {how}"
 
 
 def _links() -> str:
