@@ -118,7 +118,7 @@ def cases() -> Iterator[Case]:
     Those over links that are not all known are learned from, but not judged.
     """
     unknown = {"within_kind": "unknown", "transport": "", "parameters": 0}
-    table = published.forecast_cases().fillna(unknown)
+    table = published.published_cases().fillna(unknown)
     run = (table["n_devices"] == table["baseline_devices"]).cumsum()  # a case may have several runs
     for _, points in table.groupby(["case", run], sort=False):
         row = points.iloc[0].to_dict()

@@ -8,7 +8,7 @@ from nodewise.measure.fresh_process import run_fresh
 from nodewise.measure.step_memory import sizes_of_training
 from nodewise.models.facts import facts
 from nodewise.models.registry import registry
-from nodewise.study.single import Request, cell_of
+from nodewise.study.single import SingleRun, cell_of
 
 WITHIN = 0.15
 BATCHES = {"bert_base": (8,), "densenet121": (32, 128), "resnet50": (32, 128)}
@@ -23,7 +23,7 @@ def main() -> None:
             print(f"{name}: not measured; first: nodewise describe-model {name}")
             continue
         for batch in BATCHES.get(name, USUAL):
-            found = run_fresh(sizes_of_training, cell_of(Request("single", name, 1, batch)), None)
+            found = run_fresh(sizes_of_training, cell_of(SingleRun("single", name, 1, batch)), None)
             peak, formula = found["peak_bytes"], memory.peak_bytes(batch)
             verdict = "within" if abs(formula / peak - 1) <= WITHIN else "NOT within"
             print(

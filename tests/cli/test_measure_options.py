@@ -13,14 +13,14 @@ import projects
 from mistakes import user_error
 from nodewise.cli import measure as commands
 from nodewise.core.user_function import own_dataset_name
-from nodewise.study.single import Request, cell_of, command_of
+from nodewise.study.single import SingleRun, cell_of, command_of
 
 MODEL, DATA = "models/templates/own_model.py:build", "data/templates/own_data.py:load"
 
 
-def options(**changes) -> Request:
+def options(**changes) -> SingleRun:
     given_ = {"strategy": "single", "model": "fashion_cnn", "nodes": 1, "batch": 32}
-    return Request(**(given_ | changes))
+    return SingleRun(**(given_ | changes))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_the_command_in_a_record_repeats_the_measurement(nodes, batch, steps, ra
     assert (program, command) == ("nodewise", "measure")
     told = dict(zip((word.removeprefix("--") for word in words[::2]), words[1::2], strict=True))
     kinds = {"nodes": int, "batch": int, "steps": int}
-    again = Request(**{name: kinds.get(name, str)(value) for name, value in told.items()})
+    again = SingleRun(**{name: kinds.get(name, str)(value) for name, value in told.items()})
     assert cell_of(again) == cell_of(asked)
 
 

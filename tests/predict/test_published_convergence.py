@@ -13,7 +13,7 @@ import commands
 from mistakes import user_error
 from nodewise.predict.steps_to_accuracy import (
     fit_counted,
-    law_of,
+    law_like,
     parse_counts,
     published_laws,
     rate_exponent,
@@ -50,7 +50,7 @@ def test_counts_by_the_law_give_it_back(examples, critical, seed):
 
 @given(st.sampled_from(sorted(published_laws())), st.floats(8, 1e5), st.floats(1e4, 1e10))
 def test_own_counts_give_the_level_of_a_published_law(name, batch, examples):
-    law, known = law_of(name, ((batch, examples),)), published_laws()[name]
+    law, known = law_like(name, ((batch, examples),)), published_laws()[name]
     assert law.examples(batch)[0] == pytest.approx(examples)
     assert law.critical_batch == pytest.approx(known.critical_batch)
 
@@ -60,7 +60,7 @@ def test_own_counts_give_the_level_of_a_published_law(name, batch, examples):
 def test_a_count_far_off_the_law_is_a_level_and_a_near_one_its_batchs_own(name, off, least, most):
     known = published_laws()[name]
     few, twice, many = known.examples([256, 512, 256_000])[0]
-    law = law_of(name, ((256, off * few),))
+    law = law_like(name, ((256, off * few),))
     share, near = np.log(law.examples([256_000, 512])[0] / [many, twice]) / np.log(off)
     assert least <= share <= most
     assert near == pytest.approx((1 + share) / 2, abs=0.01)
@@ -93,11 +93,11 @@ def test_a_forecast_to_a_target_counts_the_examples_of_each_batch():
 
 def test_a_noise_scale_gives_the_critical_batch_and_a_count_the_level():
     (path,) = Path("data/records").glob("*/reference/noise_scale/fashion_cnn.json")
-    law = law_of(str(path), ((64, 1e6),))
+    law = law_like(str(path), ((64, 1e6),))
     assert law.examples(64)[0] == pytest.approx(1e6)
     assert law.critical_batch == pytest.approx(45.2, abs=0.1)  # as in the study's table
-    assert "--samples-to-target" in user_error(law_of, str(path))
-    assert "nothing.json" in user_error(law_of, "nothing.json")
+    assert "--samples-to-target" in user_error(law_like, str(path))
+    assert "nothing.json" in user_error(law_like, "nothing.json")
 
 
 def test_learning_rates_that_follow_a_rule_have_its_exponent():
@@ -127,7 +127,7 @@ def test_cases_ask_for_the_examples_at_another_batch(tmp_path):
     header += ",converges_like,samples_to_target,global_batch,global_batch_asked"
     (tmp_path / "cases.csv").write_text("\n".join([header, *lines]))
     asked, plain, wrong = commands.ask("forecast", "--cases", tmp_path / "cases.csv")
-    law = law_of("resnet", ((2048, 38e6),))
+    law = law_like("resnet", ((2048, 38e6),))
     assert asked["samples"] == pytest.approx(law.examples(16384)[0, 0])
     few, many = published_laws()["resnet"].examples([2048, 16384])[0]
     low, high = sorted([many, 38e6 * many / few])
@@ -141,7 +141,7 @@ def test_cases_ask_for_the_examples_at_another_batch(tmp_path):
 
 
 def test_what_is_unknown_of_a_target_is_said():
-    assert law_of(None, ()) is None
-    assert "two" in user_error(law_of, None, ((256, 1e6),))
-    assert "resnet" in user_error(law_of, "resnet-9000", ())
-    assert "--samples-to-target" in user_error(law_of, "cosmoflow", ())
+    assert law_like(None, ()) is None
+    assert "two" in user_error(law_like, None, ((256, 1e6),))
+    assert "resnet" in user_error(law_like, "resnet-9000", ())
+    assert "--samples-to-target" in user_error(law_like, "cosmoflow", ())

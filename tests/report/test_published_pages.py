@@ -26,7 +26,7 @@ def page_of(folder, name):
 
 
 def test_the_efficiency_of_a_publisher_is_the_median_over_its_runs_of_what_the_source_says():
-    cases = published.forecast_cases().query("publisher == 'PaddlePaddle/Perf'")
+    cases = published.published_cases().query("publisher == 'PaddlePaddle/Perf'")
     cases = cases[cases["model"] == "ResNet-50 v1.5"]
     rates = {n: rows["throughput_samples_per_s"].values for n, rows in cases.groupby("n_devices")}
     rows = scaling().query("kind == 'published' and publisher == 'PaddlePaddle/Perf'")
@@ -162,7 +162,7 @@ def test_the_example_has_the_time_of_published_devices_and_the_examples_of_the_l
     context = page_of(study, "time_to_accuracy").context
     first, last = context["example"]["ends"]
     law = published_laws()["resnet"]
-    cases = published.forecast_cases().query("case == 'dlperf-150' and n_devices == 8")
+    cases = published.published_cases().query("case == 'dlperf-150' and n_devices == 8")
     rate = cases["throughput_samples_per_s"].iloc[0]
     batch = 8 * cases["batch_per_device"].iloc[0]
     assert first["time"] == pytest.approx(law.examples([batch])[0, 0] / rate)

@@ -168,3 +168,7 @@ def test_a_study_that_cannot_be_read_stops_no_line(capsys, tmp_path):
     start_job(handler, 1, "measure_cell", cell="a/b/c")
     log(handler, event=LogEvent.JOB_FINISHED, job_id=1)
     assert capsys.readouterr().out.splitlines()[-1] == "1/1 a/b/c: measured"
+
+
+def test_a_study_of_committed_records_has_no_cells_to_measure():
+    assert plugin.plan(Path("config/published.yaml")) == {}

@@ -175,12 +175,13 @@ def plan(config: Path) -> dict[str, Planned]:
     try:
         study = read_config(config)
         cells = study.cells()
+        files = study.record_files() if cells else []  # those of committed records have no cells
         times = estimates(cells, Machine(REFERENCE_S, os.cpu_count() or 1))
     except UserError:
         return {}
     return {
         cell.id: Planned(name_of(cell), record, time.cell_s if time else UNKNOWN_S)
-        for cell, record, time in zip(cells, study.record_files(), times, strict=True)
+        for cell, record, time in zip(cells, files, times, strict=True)
     }
 
 

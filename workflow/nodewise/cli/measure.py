@@ -51,10 +51,10 @@ def measure(
     Example: nodewise measure --strategy mpi --model resnet50 --nodes 2 --batch 8
     """
     from nodewise.measure.cell import measure as measure_now
-    from nodewise.study.single import Request, cell_of, command_of
+    from nodewise.study.single import SingleRun, cell_of, command_of
 
     given = tuple(option or ())
-    options = Request(strategy, model, nodes, batch, dataset, steps, epochs, given, cluster, fed)
+    options = SingleRun(strategy, model, nodes, batch, dataset, steps, epochs, given, cluster, fed)
     cell = cell_of(options)
     # Prepare first: downloads may need the user's proxies, which measuring removes for workers.
     prepare_data(cell)
@@ -316,9 +316,9 @@ def describe_model(
     from nodewise.measure.environment import settle_environment
     from nodewise.measure.inputs import data_manifest
     from nodewise.models.facts import DESCRIPTIONS, own_description, refuse_own
-    from nodewise.study.single import Request, cell_of
+    from nodewise.study.single import SingleRun, cell_of
 
-    cell = cell_of(Request("single", name, 1, 1, dataset))
+    cell = cell_of(SingleRun("single", name, 1, 1, dataset))
     path = own_description(cell) if cell.build else DESCRIPTIONS / f"{cell.model}.json"
     check_writable(path)
     if cell.build and not keep_refusal:  # otherwise the workflow has prepared it

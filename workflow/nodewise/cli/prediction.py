@@ -11,10 +11,10 @@ from nodewise.cli.options import print_json, print_table
 from nodewise.core.units import write_duration, write_number, write_plain
 from nodewise.predict.answers import TITLES, Answers, TrainingJob, write_chance
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.forecast import COLUMNS
+from nodewise.predict.forecast import FORECAST_COLUMNS
 from nodewise.predict.options import parse_deadline, parse_price
 from nodewise.predict.published_efficiency import Standing
-from nodewise.predict.steps_to_accuracy import law_of, parse_counts, published_laws, rate_exponent
+from nodewise.predict.steps_to_accuracy import law_like, parse_counts, published_laws, rate_exponent
 
 _LISTED = 8  # numbers of nodes or batches that a table lists one by one
 _NAMED = 3  # curves that are named in front of a note that they share
@@ -28,7 +28,7 @@ def job_of(asked: Mapping[str, Any]) -> TrainingJob:
     """
     told: dict[str, Any] = {x: asked.get(x) for x in ("examples", "epochs", "budget", "watts")}
     price, currency = parse_price(asked["price"])
-    steps = law_of(asked.get("converges_like"), parse_counts(asked.get("samples_to_target")))
+    steps = law_like(asked.get("converges_like"), parse_counts(asked.get("samples_to_target")))
     deadline_s = parse_deadline(asked.get("deadline"))
     return TrainingJob(**told, steps=steps, price=price, currency=currency, deadline_s=deadline_s)
 
@@ -116,7 +116,7 @@ def print_machines(rows: Sequence[Mapping[str, Any]], job: TrainingJob) -> None:
     priced = replace(job, price=1.0, currency=rows[0]["currency"], node="device")
     print_table(
         {"Machines": f"{row['machines']} × {row['machine']}"}
-        | _answer({**row, **{name: row[other] for name, other in COLUMNS.items()}}, priced)
+        | _answer({**row, **{name: row[other] for name, other in FORECAST_COLUMNS.items()}}, priced)
         | {"Speed-up": "", "Best": "best" if row["best"] else ""}  # devices differ
         for row in rows
     )

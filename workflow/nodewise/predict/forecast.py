@@ -24,7 +24,7 @@ from nodewise.results.record import read_record
 from nodewise.results.tables import cell_row
 
 _ADVICE = ("give `forecast --given-devices`, or import it", "give `forecast --batch`, or import it")
-COLUMNS = STEP_TIME | {"nodes": "devices", "batch_per_worker": "batch_per_device"}
+FORECAST_COLUMNS = STEP_TIME | {"nodes": "devices", "batch_per_worker": "batch_per_device"}
 """How forecasts call the columns of `Answers.table`."""
 _MOST_DEVICES = 100_000  # of a node, if there is no link between nodes
 _DISTURBED = 0.075  # RMS of the logarithm of 37 committed disturbed step times over undisturbed
@@ -243,5 +243,5 @@ def forecast_rows(answers: Answers, devices_per_node: int) -> list[dict[str, Any
     """
     return [
         row | {"nodes": int(np.ceil(row["devices"] / devices_per_node))}
-        for row in answers.rows(COLUMNS)
+        for row in answers.rows(FORECAST_COLUMNS)
     ]

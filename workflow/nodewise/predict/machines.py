@@ -22,7 +22,7 @@ from nodewise.predict.cluster_steps import Training
 from nodewise.predict.forecast import forecast, forecast_rows, topology_of
 from nodewise.predict.question_files import Amount, Count, Question, Row
 from nodewise.results.csv_file import read_table
-from nodewise.results.published import RATE, forecast_cases
+from nodewise.results.published import RATE, published_cases
 
 _LEAST_DEVIATION = 0.25  # of the log of a published speed: clocks, memory, software differ
 _DEVICE = re.compile(r"(?:(?:Quadro )?RTX |GTX )?[A-Z]*\d{1,4}(?: Ti)?", re.IGNORECASE)
@@ -138,7 +138,7 @@ def device_speed(device: str, other: str | None) -> tuple[float, float]:
     families = [device_family(device), device_family(other)]
     if families[0] == families[1]:
         return 1.0, 0.0
-    one = forecast_cases().query("n_devices == 1").fillna({"precision": "fp32"})
+    one = published_cases().query("n_devices == 1").fillna({"precision": "fp32"})
     one = one.assign(family=one["device"].map(device_family))
     rates = one.pivot_table(RATE, ["model", "precision"], "family", aggfunc="median")
     ratios = rates.reindex(columns=families).dropna()

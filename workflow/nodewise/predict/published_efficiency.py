@@ -12,7 +12,7 @@ import pandas as pd
 from nodewise.core.units import counted
 from nodewise.predict.cluster_links import constants, link_name
 from nodewise.results.curves import Curve
-from nodewise.results.published import RATE, forecast_cases
+from nodewise.results.published import RATE, published_cases
 
 _NEAR = 1.5  # published numbers of devices within this factor are compared
 _ENOUGH = 3  # curves
@@ -75,7 +75,7 @@ def standing(
 @cache
 def _published() -> pd.DataFrame:
     """Return one row per published point on several devices with one on a device given."""
-    rows = forecast_cases()
+    rows = published_cases()
     rows = rows[rows["exchange"].isin(constants()["all_reduces"])]
     one = rows[rows["n_devices"] == 1].groupby("case")[RATE].median()
     rows = rows[(rows["n_devices"] > 1) & rows["case"].isin(one.index)]

@@ -23,7 +23,7 @@ from nodewise.predict.fit_file import FitFile
 from nodewise.predict.forecast import topology_of, with_options
 from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import UNITS
-from nodewise.predict.steps_to_accuracy import law_of
+from nodewise.predict.steps_to_accuracy import law_like
 from nodewise.results.csv_file import read_table
 from nodewise.results.curves import MOST_NODES, Batch, Curve, Text, same_batch
 
@@ -99,7 +99,7 @@ class Case(Question):
         found = _with_intervals("value", rates)[0]
         known = self.global_batch and self.samples_to_target
         counts = ((self.global_batch or 0.0, self.samples_to_target or 0.0),) if known else ()
-        if self.converges_like and asked and (law := law_of(self.converges_like, counts)):
+        if self.converges_like and asked and (law := law_like(self.converges_like, counts)):
             samples = law.examples([asked], len(rates) - 1)
             found |= _with_intervals("samples", samples)[0]
             found |= _with_intervals("minutes", samples / rates / 60)[0]

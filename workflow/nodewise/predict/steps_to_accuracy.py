@@ -281,7 +281,7 @@ def rate_exponent(converges_like: str) -> tuple[float, float, int] | None:
     return float(coefficients[0]), float(covariance[0, 0] ** 0.5), count
 
 
-def law_of(converges_like: str | None, counts: Counts = ()) -> StepsToAccuracy | None:
+def law_like(converges_like: str | None, counts: Counts = ()) -> StepsToAccuracy | None:
     """Return the law of a training; None if nothing is known of it.
 
     Args:

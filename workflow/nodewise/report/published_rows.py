@@ -58,7 +58,7 @@ def forecasts() -> pd.DataFrame:
 
     `given_devices` and `given_value` are the known point, in examples per second.
     """
-    about = published.forecast_cases().drop_duplicates("case").set_index("case")
+    about = published.published_cases().drop_duplicates("case").set_index("case")
     rows = published.read("forecast/predicted_cases")
     rows = rows.join(about[["model", "parameters", "device", "source"]], "case")
     found = rows.rename(columns={"value": "measured"}).assign(
@@ -127,7 +127,7 @@ def scaling() -> pd.DataFrame:
 def _slow_forecasts() -> Iterator[dict[str, Any]]:
     """Yield forecasts of V100s, one in each machine, with a slow link between machines."""
     cluster = Topology(1, None, read_link("between", "10gbit-tcp"))
-    for row in published.forecast_cases().to_dict("records"):
+    for row in published.published_cases().to_dict("records"):
         if row["n_devices"] == 1 and "V100" in row["device"] and _FAMILY.match(row["model"]):
             _, training = Case.model_validate(row).setup()
             drawn = forecast_throughputs(cluster, training, _SLOW_DEVICES)

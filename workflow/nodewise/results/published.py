@@ -16,17 +16,17 @@ TRAINING = ("model", "precision", "device", "batch_per_device")
 
 
 @cache
-def forecast_cases() -> pd.DataFrame:
+def published_cases() -> pd.DataFrame:
     """Return the published throughputs of one device or node and of many; see the README there."""
     return read("forecast/cases")
 
 
 def scaling_runs() -> pd.DataFrame:
-    """Return the rows of `forecast_cases`, and of scaling curves over known links in its columns.
+    """Return the rows of `published_cases`, and of scaling curves over known links in its columns.
 
     `run` names the measurements that belong together; a case may have several.
     """
-    cases = forecast_cases()
+    cases = published_cases()
     cases = cases.assign(run=(cases["n_devices"] == cases["baseline_devices"]).cumsum())
     rows = read("curves/scaling_curves").query("quantity == 'throughput'")
     rows = rows[rows["interconnect_in_node"].str.startswith("NVLink") & (rows["device"] == "V100")]

@@ -23,8 +23,8 @@ _FUNCTION = re.compile(r":|\.(py|keras)$")  # a spec, or a file that should be o
 _TIME_LIMIT_S = 86_400.0  # long, because the user can stop a single cell
 
 
-class Request(NamedTuple):
-    """Options of the command; None for those that were not given."""
+class SingleRun(NamedTuple):
+    """A run of one cell: the options of the command; None for those that were not given."""
 
     strategy: str
     model: str
@@ -38,7 +38,7 @@ class Request(NamedTuple):
     input: Input | None = None
 
 
-def command_of(options: Request, cell: Cell) -> str:
+def command_of(options: SingleRun, cell: Cell) -> str:
     """Return the command that measures the cell of the options, without the names of hosts."""
     given = options._asdict()
     if cell.build:
@@ -52,7 +52,7 @@ def command_of(options: Request, cell: Cell) -> str:
     return shlex.join(words)
 
 
-def cell_of(options: Request) -> Cell:
+def cell_of(options: SingleRun) -> Cell:
     """Return the cell that the options describe, as repeat 0.
 
     Raises:
@@ -97,7 +97,7 @@ def cell_of(options: Request) -> Cell:
     return cell.model_copy(update=_names(cell, options))
 
 
-def _names(cell: Cell, options: Request) -> dict[str, str]:
+def _names(cell: Cell, options: SingleRun) -> dict[str, str]:
     """Name a cell apart from others: by its strategy's options, cluster, extent and input."""
     names = {}
     if options.option:

@@ -86,7 +86,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
 
 def _example() -> dict[str, Any]:
     """Return time and cost to the target of a published cluster on more and more devices."""
-    rows = published.forecast_cases().query("case == @_CASE")
+    rows = published.published_cases().query("case == @_CASE")
     cluster, training = Case.model_validate(dict(rows.iloc[0])).setup()
     points = dict(zip(rows["n_devices"].tolist(), rows[published.RATE].tolist(), strict=True))
     law = published_laws()[_BENCHMARK]
