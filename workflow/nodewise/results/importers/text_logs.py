@@ -192,8 +192,8 @@ def _epochs(bars: pd.DataFrame, path: Path, example: str) -> pd.DataFrame:
     if not ends.any():
         raise UserError(f"{path}: has no epoch that ended with a time such as `{example}`")
     # Callbacks may evaluate in each epoch, before or after its line. Training takes longer, but for
-    # the first step of an evaluation, which builds the graph.
-    bars = bars.assign(length=(bars["steps"] - 1) * bars["seconds"])
+    # the first step of an evaluation after it, which builds the graph.
+    bars = bars.assign(length=(bars["steps"] - bars["epoch"].duplicated()) * bars["seconds"])
     by = {"epoch": "nunique", "validated": "max", "length": "max"}
     trained = bars["steps"] == bars.groupby("steps").agg(by).sort_values([*by]).index[-1]
     last = bars.index.to_series().where(trained & ends).groupby(bars["epoch"]).transform("min")
