@@ -38,6 +38,34 @@ trained.split_step((tf.ones([8, 4]), tf.zeros([8], tf.int32)))
 assert seeds() == [[seed, count + 1] for seed, count in (first, second)], seeds()
 """
 
+CLOSURE = """
+import keras
+import tensorflow as tf
+from keras import layers
+from nodewise.strategies import api
+from nodewise.strategies.mirrored import worker as mirrored
+
+def build():
+    scale = tf.Variable(1.0)
+    class Own(keras.Sequential):
+        def train_step(self, data):
+            scale.assign(0.5 * scale)
+            return super().train_step(data)
+    model = Own([keras.Input((4,)), layers.Lambda(lambda x: x * scale), layers.Dense(2)])
+    model.compile("sgd", "mse")
+    return model
+
+spec = tf.TensorSpec((8, 4)), tf.TensorSpec((8, 2))
+trained = mirrored.Strategy(api.Job(0, 1, 8, 3, build, batch=spec))
+trained.step((tf.ones([8, 4]), tf.ones([8, 2])))
+(scale,) = trained.trained().only_in_closures
+assert scale.numpy() == 0.5, scale
+"""
+
+
+def test_what_only_a_closure_holds_is_evaluated_as_it_was_trained():
+    projects.python("-c", CLOSURE)
+
 
 def test_each_device_drops_other_units_and_all_have_the_same_weights():
     projects.python("-c", JOB)

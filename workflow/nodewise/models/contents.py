@@ -53,7 +53,7 @@ def plain_variables(model: keras.Model, kind: Any = tf.Variable) -> list[Any]:  
 
 
 def written_by(step: Any, batch: Any) -> dict[int, tf.Variable]:  # noqa: ANN401
-    """Return the variables that a function writes if called with a batch, by `id` of the handle."""
+    """Return the variables that a call writes, by `id` of the handle, in the order of their use."""
     # TensorFlow notes at a call which of the function's variables are only read
     caller = traced(lambda batch: [step(batch)], batch)
     written: set[int] = set()
@@ -61,8 +61,9 @@ def written_by(step: Any, batch: Any) -> dict[int, tf.Variable]:  # noqa: ANN401
         if call.type.endswith("PartitionedCall"):
             only_read = call.get_attr("_read_only_resource_inputs")
             written |= {id(one) for place, one in enumerate(call.inputs) if place not in only_read}
-    handles = {id(handle) for handle, inside in caller.graph.captures if id(inside) in written}
-    return {id(one.handle): one for one in caller.variables if id(one.handle) in handles}
+    handles = [id(handle) for handle, inside in caller.graph.captures if id(inside) in written]
+    variables = {id(one.handle): one for one in caller.variables}
+    return {handle: variables[handle] for handle in handles if handle in variables}
 
 
 def unseeded() -> keras.random.SeedGenerator:

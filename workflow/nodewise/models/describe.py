@@ -70,8 +70,7 @@ def architecture_of(
         layers = layers_of(model) if one_input and as_keras else []
     except (KeyError, TypeError, ValueError):
         layers = []
-    in_a_row = bool(layers)
-    if not in_a_row:
+    if not (in_a_row := bool(layers)):
         traced(model.train_step, batches[0])
         trained = _size(model, "trainable_variables")
         layers = [_layer(model, model.name, trained, *count_model(model, batches))]

@@ -70,7 +70,7 @@ class Strategy(api.Strategy):
         """Return a new model on plain variables, with the values of the trained one."""
         copy = self._job.build()
         if self._job.batch is not None:
-            contents.traced(copy.train_step, self._job.batch)
+            api.note_written(copy, tf.function(copy.train_step, autograph=False), self._job)
         models, plain = (copy, self.model), contents.plain_variables
         targets, sources = ([*one.variables, *plain(one)] for one in models)
         for target, source in zip(targets, sources, strict=True):
