@@ -68,7 +68,7 @@ def test_the_formula_is_that_of_python_at_random_points(page):
         links = read_link("within", names[0]), read_link("between", names[1])
         training = Training(parameters, bytes_each, batch, traffic, hidden, {1: rate})
         cluster = Topology(inside, *links)
-        found = forecast_throughputs(cluster, training, [devices], batches=[relative])
+        found = forecast_throughputs(cluster, training, [devices], batches=[batch * relative])
         expected.append(devices * batch * relative / found[0, 0])
         asked.append(
             [
