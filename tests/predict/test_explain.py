@@ -126,7 +126,7 @@ EMBEDDING, SPARSE = "--parameters 110e6 --embedding", [c.BYTES, c.SPARSE]
         (rates(100, 600, "s/epoch") + "--devices 8 --link 10gbit --sums all-reduce", "payload", []),
         (f"--one 3.0s --many 2.95s --devices 8 {RESNET}", "batch", []),
         # Without the link, a slow exchange may be that link or another.
-        (rates(608, 152) + f"{TWO_NODES} {RESNET}", "link", [c.LINK, c.BYTES]),
+        (rates(608, 250) + f"{TWO_NODES} {RESNET}", "link", [c.LINK, c.BYTES]),
         # A run without exchange is not asked for where it lacks both causes.
         (
             rates(36, 105, "min/run") + f"{TWO_NODES} --between 25gbit-tcp {EMBEDDING}",

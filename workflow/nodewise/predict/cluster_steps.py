@@ -150,7 +150,7 @@ class Draws:
         Rates are in bytes per second, infinite without a link. The shape is (3, 1 + draws).
         """
         ways: list[Any] = []
-        tcp = 1e9 * np.exp(self._draw("tcp"))
+        tcp = 1e9 * np.exp(self._draw("tcp")) if level == "between" else 0.0
         for family, nominal in (link or {}).items():
             tcp_limit = self._known["tcp_share"] * nominal
             if family == "tcp":
