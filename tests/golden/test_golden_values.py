@@ -9,7 +9,7 @@ import pytest
 
 from nodewise.results.columns import COLUMNS
 
-pytestmark = pytest.mark.timeout(120)  # Reading all committed records takes long.
+pytestmark = pytest.mark.timeout(240)  # Reading all committed records takes long.
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-9}
 # Processors round differently, and a fit ends where a step no longer improves it.

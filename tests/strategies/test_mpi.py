@@ -31,7 +31,7 @@ def test_waiting_takes_hardly_any_cpu_time_and_ranks_can_be_reached_at_their_own
     done = run()
     assert done.returncode == 0, done.stderr[-2000:]
     ranks = json.loads(done.stdout)
-    assert max(rank["waiting_cpu_s"] for rank in ranks) <= 0.05 * slower()
+    assert max(rank["waiting_cpu_s"] for rank in ranks) <= 0.2 * slower()
     assert {address for rank in ranks for address in rank["listening"]} == {"127.0.0.1"}
 
 

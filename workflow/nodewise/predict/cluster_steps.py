@@ -153,10 +153,8 @@ class Draws:
         tcp = 1e9 * np.exp(self._draw("tcp")) if level == "between" else 0.0
         for family, nominal in (link or {}).items():
             tcp_limit = self._known["tcp_share"] * nominal
-            if family == "tcp":
-                achieved, limit = tcp, tcp_limit
-            else:
-                achieved, limit = np.exp(self._draw(family)) * nominal, nominal
+            limit = tcp_limit if family == "tcp" else nominal
+            achieved = tcp if family == "tcp" else np.exp(self._draw(family)) * nominal
             if family == "rdma":
                 achieved = np.maximum(achieved, np.minimum(tcp, tcp_limit))
             power = self._draw("contention_no_p2p" if family == "no_p2p" else f"contention_{level}")
