@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from everywhere import everywhere
 from nodewise.strategies.mpi import pmi
 from traces import slower
@@ -26,12 +28,13 @@ def run(*wrapped):
     )
 
 
+@pytest.mark.alone
 def test_waiting_takes_hardly_any_cpu_time_and_ranks_can_be_reached_at_their_own_address_only():
     """By default MPI waits actively: the rank would use the whole second."""
     done = run()
     assert done.returncode == 0, done.stderr[-2000:]
     ranks = json.loads(done.stdout)
-    assert max(rank["waiting_cpu_s"] for rank in ranks) <= 0.2 * slower()
+    assert max(rank["waiting_cpu_s"] for rank in ranks) <= 0.05 * slower()
     assert {address for rank in ranks for address in rank["listening"]} == {"127.0.0.1"}
 
 

@@ -124,12 +124,11 @@ def forecast_nodes(
         else:
             typer.echo(answers.sentence())
             prediction.print_answers(answers)
-            shared = global_batch or training.strong  # else each device has a batch of its own
-            if not (job.steps or shared):
-                most, share = int(answers.nodes[-1]), float(answers.efficiency[0, -1])
-                links = within or link, between or link, most > per_node
-                prediction.print_standing(standing(share, most, *links, node=job.node))
-            if not shared:
+            if not (global_batch or training.strong):  # each device has a batch of its own
+                if not job.steps:
+                    most, share = int(answers.nodes[-1]), float(answers.efficiency[0, -1])
+                    links = within or link, between or link, most > per_node
+                    prediction.print_standing(standing(share, most, *links, node=job.node))
                 prediction.print_target(job, converges_like)
     if training.cautions:
         typer.echo(f"About the measured time: {training.cautions}.", err=as_json)
@@ -153,17 +152,16 @@ def _measured(asked: Mapping[str, Any]) -> "Training":
     if file is not None:
         return read_training(Path(file), devices, batch)
     if model is None:
-        count = devices or 1
         if step is not None:
-            read = read_number("--step-time", step, count, "s")
+            read = read_number("--step-time", step, devices or 1, "s")
         else:
-            read = read_number("--throughput", rate, count, "examples/s")
+            read = read_number("--throughput", rate, devices or 1, "examples/s")
         if not (read.rises or read.times_steps):
             raise UserError(f"{read}: must be a rate or the time of a step")
         if not batch and read.clock != "samples_per_s":
             raise UserError(f"{read}: needs --batch, the examples (or tokens) per device and step")
-        total = count * batch / read.value if read.times_steps else read.value
-        return Training(None, batch=batch, measured={count: total})
+        total = read.devices * batch / read.value if read.times_steps else read.value
+        return Training(None, batch=batch, measured={read.devices: total})
     from nodewise.cluster.leftovers import temporary_folder  # only on Linux
     from nodewise.strategies import STRATEGIES
 

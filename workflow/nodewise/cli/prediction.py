@@ -36,12 +36,14 @@ def job_of(asked: Mapping[str, Any]) -> TrainingJob:
 def print_target(job: TrainingJob, converges_like: str | None) -> None:
     """Print what a larger batch needs: more examples, and its learning rate."""
     if job.steps is None:
-        like = ", ".join([*published_laws()][:_LISTED])
+        critical = {name: law.critical_batch for name, law in published_laws().items()}
         typer.echo(
-            "Throughput only: a larger batch needs more examples to reach a target. Give "
-            f"--samples-to-target, or --converges-like: {like}, …"
+            "Throughput only: larger batches need more examples, twice as many at "
+            f"{min(critical.values()):,.0f} to {max(critical.values()):,.0f} by published models. "
+            f"Give --samples-to-target, or --converges-like: {', '.join([*critical][:_LISTED])}, …"
         )
-    rate = "A larger batch usually needs a larger learning rate: in proportion (SGD), by √ (Adam)."
+    rule = "in proportion (SGD, with warm-up) or by its root (Adam); see the page Time to accuracy"
+    rate = f"A larger batch usually needs a larger learning rate: {rule}."
     if known := rate_exponent(converges_like) if converges_like else None:
         rate = (
             f"Learning rates of {converges_like}: as the batch to the power of {known[0]:.2f} "

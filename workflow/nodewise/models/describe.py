@@ -70,7 +70,8 @@ def architecture_of(
         layers = layers_of(model) if one_input and as_keras else []
     except (KeyError, TypeError, ValueError):
         layers = []
-    if not (in_a_row := bool(layers)):
+    in_a_row = bool(layers)
+    if not in_a_row:
         traced(model.train_step, batches[0])
         trained = _size(model, "trainable_variables")
         layers = [_layer(model, model.name, trained, *count_model(model, batches))]

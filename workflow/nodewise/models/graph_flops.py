@@ -19,6 +19,8 @@ SOFTMAX = 5  # maximum, difference, exponential, sum, quotient
 BATCH_NORM = 2  # scale and offset: a channel's four parameters can be combined into these two
 UNKNOWN_LOOP = "a loop of unknown length (one turn is counted)"
 UNKNOWN_ROWS = "rows of unknown length (one value of each is counted)"
+# errors of calling a model that takes something else than x, or that has no call()
+_NOT_CALLED = (NotImplementedError, TypeError, ValueError, LookupError, AttributeError)
 
 
 @dataclass
@@ -82,7 +84,7 @@ def count_call(
         return layer(*args, **kwargs)
 
     weights = list(getattr(layer, "trainable_weights", [])) if trained else []
-    return _traced(call, specs), count_training(call, specs, weights, reached=reached)
+    return count(traced(call, *specs).graph), count_training(call, specs, weights, reached=reached)
 
 
 def count_training(
@@ -108,7 +110,7 @@ def count_training(
             outputs = tf.nest.flatten(call(*tensors))
         return outputs, tape.gradient(outputs, [*(one.value for one in weights), *watched])
 
-    return _traced(train if weights or reached else call, specs)
+    return count(traced(train if weights or reached else call, *specs).graph)
 
 
 def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[Count, Count]:
@@ -131,19 +133,15 @@ def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[Count, Coun
     left_out = {UNKNOWN_ROWS} if ragged else set()
 
     def each(step: Callable[[Any], Any]) -> Count:
-        few, many = (_traced(step, [batch]) for batch in batches)
+        few, many = (count(traced(step, batch).graph) for batch in batches)
         flops = (many.flops - few.flops) / (examples[1] - examples[0])
         return Count(flops, few.uncounted | left_out)
 
     training = each(model.train_step)
     try:
         return each(lambda batch: model(unpack(batch)[0], training=False)), training
-    except Exception:  # it takes something else than x, or has no call()
+    except (tf.errors.OpError, *_NOT_CALLED):
         return Count(), training
-
-
-def _traced(function: Callable[..., Any], specs: Sequence[Any]) -> Count:
-    return count(traced(function, *specs).graph)
 
 
 def _count_one(operation: tf.Operation) -> Count:

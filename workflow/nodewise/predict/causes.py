@@ -21,7 +21,8 @@ from nodewise.predict.cluster_steps import DRAWS, Draws, Topology, Training
 from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import Posted
 
-CAUSES: dict[str, dict[str, Any]] = read_tree(Path(__file__).with_name("causes.yaml"))["causes"]
+DECLARED: dict[str, Any] = read_tree(Path(__file__).with_name("causes.yaml"))
+CAUSES: dict[str, dict[str, Any]] = DECLARED["causes"]
 BYTES, MESSAGES, STRAGGLERS = "exchange by bytes", "exchange by messages", "stragglers"
 INPUT, SERVERS, SPARSE = "input", "servers", "sparse gradients gathered"
 LINK, NO_OVERLAP = "wrong interface or transport", "no overlap"

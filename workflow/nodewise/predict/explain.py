@@ -6,22 +6,19 @@ its cause, so the weights of the draws are the probabilities of the causes.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nodewise.core.schema import read_tree
 from nodewise.core.units import write_percent
-from nodewise.predict.causes import BYTES, CAUSES, CORES, INPUT, LINK, NORMAL, Slowdown, total
+from nodewise.predict import causes as c
 from nodewise.predict.cluster_steps import draw_weights
 from nodewise.predict.points import Floats
 from nodewise.predict.posted_numbers import UNITS
 
-_DECLARED: Any = read_tree(Path(__file__).with_name("causes.yaml"))
-MEASUREMENTS: Mapping[str, str] = _DECLARED["measurements"]
+MEASUREMENTS: Mapping[str, str] = c.DECLARED["measurements"]
 """Measurements that show causes: what to do."""
-_ABSENT: Mapping[str, Collection[str]] = _DECLARED["absent"]
+_ABSENT: Mapping[str, Collection[str]] = c.DECLARED["absent"]
 _CERTAIN = 0.9  # the probability from which on a cause is
 _INPUT_DOMINATES = 0.5  # of a step
 _MOST_EFFICIENT = 1.2  # caches and faster kernels of larger batches explain no more
@@ -29,7 +26,7 @@ _CHECK_UNITS = "Check the units: examples or steps, in total or per device; and 
 _LEAST_LIKELY, _LEAST_GAIN = 0.05, 1.03  # of the remedies that are listed
 
 
-def explain(case: Slowdown) -> dict[str, Any]:
+def explain(case: c.Slowdown) -> dict[str, Any]:
     """Return why the last number of devices is not faster: the keys that the command's help lists.
 
     Scaling is `normal` if it is as good as can be expected; if steps were timed, only if each
@@ -47,27 +44,27 @@ def explain(case: Slowdown) -> dict[str, Any]:
         "efficiency": case.efficiency,
     }
     if share is not None and share >= _INPUT_DOMINATES:
-        cause = {"name": INPUT, "probability": 1.0, "share": share, "low": share, "high": share}
+        cause = {"name": c.INPUT, "probability": 1.0, "share": share, "low": share, "high": share}
         shown = f"{write_percent(share)} of a step is waiting for the next batch, as measured."
         about |= {"causes": [cause], "decided": True, "normal": False, "measure": None}
-        return about | {"remedies": [], "sentence": f"The cause is: {INPUT} (100 %). {shown}"}
+        return about | {"remedies": [], "sentence": f"The cause is: {c.INPUT} (100 %). {shown}"}
     one, many = case.parts(case.first.devices, reference=True), case.parts(case.last.devices)
     absent = {"": (), **_ABSENT}
     measured = [("", posted) for posted in case.posted[1:]] + [*case.controls.items()]
     misses = [
-        np.log(total(case.parts(run.devices), absent[name]) / total(one) / case.measured(run))
+        np.log(c.total(case.parts(run.devices), absent[name]) / c.total(one) / case.measured(run))
         for name, run in measured
     ]
     prior = np.array([*case.frequent.values()])[:, None]
     weights = draw_weights(np.swapaxes(misses, 0, 1), prior)
-    extra = np.maximum(0, many - one)[1:].reshape(len(CAUSES), -1)
+    extra = np.maximum(0, many - one)[1:].reshape(len(c.CAUSES), -1)
     causes, remedies = [*_causes(extra, weights.ravel())], [*_remedies(case, many, weights)]
     possible = case.efficiency <= _MOST_EFFICIENT
-    efficient = possible and case.efficiency >= NORMAL
+    efficient = possible and case.efficiency >= c.NORMAL
     normal = efficient and case.examples_known and not case.same_devices
     # On the same devices, numbers show busy cores at most; between nodes, the link must be known.
-    telling = not case.same_devices or (case.cores is not None and causes[0]["name"] == CORES)
-    link_unknown = case.across and not case.link_told and causes[0]["name"] in (BYTES, LINK)
+    telling = not case.same_devices or (case.cores is not None and causes[0]["name"] == c.CORES)
+    link_unknown = case.across and not case.link_told and causes[0]["name"] in (c.BYTES, c.LINK)
     certain = telling and causes[0]["probability"] >= _CERTAIN and not link_unknown
     decided = possible and (not case.first.times_steps if normal else certain)
     wanted = "link" if link_unknown else _most_telling(case, causes)
@@ -98,8 +95,8 @@ def explain(case: Slowdown) -> dict[str, Any]:
 def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
     """Yield the causes, most likely first, from extra seconds, (causes of `CAUSES`, draws)."""
     shares = extra / np.maximum(extra.sum(axis=0), 1e-12)
-    likely = np.bincount(shares.argmax(axis=0), weights, len(CAUSES)).tolist()
-    rows = zip(CAUSES, shares, likely, strict=True)
+    likely = np.bincount(shares.argmax(axis=0), weights, len(c.CAUSES)).tolist()
+    rows = zip(c.CAUSES, shares, likely, strict=True)
     for name, share, probability in sorted(rows, key=lambda row: -row[2]):
         if share.any():
             low, high = _quantile(share, weights, (0.05, 0.95))
@@ -108,9 +105,9 @@ def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
             yield about | {"low": min(low, mean), "high": max(high, mean)}
 
 
-def _most_telling(case: Slowdown, causes: Sequence[Mapping[str, Any]]) -> str:
+def _most_telling(case: c.Slowdown, causes: Sequence[Mapping[str, Any]]) -> str:
     """Return the measurement that would tell the most likely cause from the next."""
-    likely = [CAUSES[one["name"]]["of"] for one in causes[:2]]
+    likely = [c.CAUSES[one["name"]]["of"] for one in causes[:2]]
     done = {
         # A run that lacks both of the likeliest causes, or none, does not tell them apart.
         **{name: sum(of in kinds for of in likely) != 1 for name, kinds in _ABSENT.items()},
@@ -122,14 +119,14 @@ def _most_telling(case: Slowdown, causes: Sequence[Mapping[str, Any]]) -> str:
         "third": len(case.posted) > 2,
         "node": case.first.devices > 1 or case.layout(case.posted[1].devices)[1] == 1,
     }
-    (best, *more), *others = [CAUSES[cause["name"]]["measure"] for cause in causes]
+    (best, *more), *others = [c.CAUSES[cause["name"]]["measure"] for cause in causes]
     wanted: list[str] = [best, *others[0], *more, *(name for each in others for name in each)]
     if case.same_devices:
         wanted.insert(0, "cores")
     return next(name for name in wanted if not done.get(name))
 
 
-def _remedies(case: Slowdown, many: Floats, weights: Floats) -> list[dict[str, Any]]:
+def _remedies(case: c.Slowdown, many: Floats, weights: Floats) -> list[dict[str, Any]]:
     """Return the remedies that bring something, the best first.
 
     `many` are the parts of the step in question, (parts, possible causes, draws).
@@ -137,21 +134,22 @@ def _remedies(case: Slowdown, many: Floats, weights: Floats) -> list[dict[str, A
     last, count, possible = case.last, case.last.devices, [*case.frequent]
     inside, nodes = case.layout(count)
     tried: list[tuple[str, str | None, Floats, int]] = []
-    for name, factors in _DECLARED["remedies"].items():
-        each = np.array([1.0, *(factors.get(cause["of"], 1.0) for cause in CAUSES.values())])
+    for name, factors in c.DECLARED["remedies"].items():
+        each = np.array([1.0, *(factors.get(cause["of"], 1.0) for cause in c.CAUSES.values())])
         if name != "gradients in 16 bits" or case.training.bytes_each == (4.0,):
             tried.append((name, None, many * each[:, None, None], count))
     if nodes > 1 and inside > 1:
         after = case.parts(inside, reference=inside == case.first.devices)
         tried.append((f"only the {inside} devices of one node", None, after, inside))
     without = case.parts(count, usual=True)
-    tried += [(CAUSES[x]["remedy"], x, without, count) for x in possible if "remedy" in CAUSES[x]]
+    curable = [x for x in possible if "remedy" in c.CAUSES[x]]
+    tried += [(c.CAUSES[x]["remedy"], x, without, count) for x in curable]
     found = []
     for name, cause, after, devices in tried:
         chosen = slice(None) if cause is None else possible.index(cause)
         share = weights[chosen].ravel()
         more = devices * case.examples(devices) / count / case.examples(count)
-        gains = (total(many) / total(after) * more)[chosen].ravel()
+        gains = (c.total(many) / c.total(after) * more)[chosen].ravel()
         if share.sum() < _LEAST_LIKELY:
             continue
         gain, *ends = _quantile(gains, share, (0.5, 0.05, 0.95))
@@ -163,7 +161,7 @@ def _remedies(case: Slowdown, many: Floats, weights: Floats) -> list[dict[str, A
     return sorted(found, key=lambda row: -row["likely"] * (row["gain"] - 1))
 
 
-def implied_rate(case: Slowdown) -> float | None:
+def implied_rate(case: c.Slowdown) -> float | None:
     """Return the bytes of the exchange over the extra time, in GB/s; None if unknown."""
     first, last, training = case.first, case.last, case.training
     timed = first.times_steps or (first.clock == "samples_per_s" and training.batch)
@@ -176,7 +174,7 @@ def implied_rate(case: Slowdown) -> float | None:
     return gbyte / extra_s if extra_s > 0 else None
 
 
-def _read(case: Slowdown) -> list[str]:
+def _read(case: c.Slowdown) -> list[str]:
     read = [*map(str, case.posted), *(f"{name}: {one}" for name, one in case.controls.items())]
     unknown = case.training.batch is None and not case.training.strong
     if unknown and case.first.devices < case.last.devices:

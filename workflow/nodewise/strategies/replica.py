@@ -213,12 +213,12 @@ class Replica:
             return weighted(gradients, share * self._job.size)
         if not self._exchange.keeps_rows:
             gradients = [one if one is None else tf.convert_to_tensor(one) for one in gradients]
-        dense = [one for one in gradients if isinstance(one, tf.Tensor)]
+        dense = [one for one in gradients if one is not None and not _is_sparse(one)]
         own = [tf.cast(one, tf.float32) * share for one in dense]
         sums = iter(self._exchange.gradients(own) if dense else [])
         rows = partial(_rows, self._exchange.concat, share)
         return [
-            tf.cast(next(sums), one.dtype) if isinstance(one, tf.Tensor) else one and rows(one)
+            one if one is None else rows(one) if _is_sparse(one) else tf.cast(next(sums), one.dtype)
             for one in gradients
         ]
 
@@ -258,6 +258,10 @@ def after(values: Sequence[Gradient]) -> tf.Tensor:
     """Return, inside a graph, the time at which all of `values` were computed."""
     with tf.control_dependencies([one for one in tf.nest.flatten(values) if one is not None]):
         return tf.timestamp()
+
+
+def _is_sparse(gradient: Gradient) -> bool:
+    return isinstance(gradient, tf.IndexedSlices)
 
 
 class Strategy(api.Strategy):
