@@ -53,9 +53,11 @@ class Strategy(api.Strategy):
             if job.batch is not None:
                 with self._raising():
                     self._make_variables(job.batch)
-                    api.note_written(self.model, self._step, job)
             elif not self.model.optimizer.built:
                 self.model.optimizer.build(self.model.trainable_variables)
+        if job.batch is not None:
+            with self._raising():  # outside of the scope, as training, which uses this trace
+                api.note_written(self.model, self._step, job)
         _check(self.model, job, title)  # again: an optimizer may choose inner ones when it is built
         per_worker.check_added(self.model, job)
 
