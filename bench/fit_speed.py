@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.fit_file import fit_measurements, write_fit
-from nodewise.predict.laws.collectives import RingAllReduce
+from nodewise.predict.law import LAWS
+from nodewise.predict.points import Points
 from nodewise.results.importers import import_curves
 
 NODES, BATCH = (1, 2, 4, 8), 64
-TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
+TRUTH = dict.fromkeys((p.name for p in LAWS["ring"].parameters), 0.0) | {
     "compute_fixed_s": 0.01,
     "compute_per_example_s": 1e-3,
     "jitter_share": 0.02,
@@ -34,7 +35,7 @@ def table(count: int) -> pd.DataFrame:
     curves = []
     for i in range(count):
         payload = round(10 ** rng.uniform(6, 8))
-        step_s = RingAllReduce().evaluate(TRUTH, NODES, BATCH, payload)
+        step_s = LAWS["ring"].seconds(TRUTH, Points.of(NODES, BATCH, payload))["step"]
         step_s = step_s * np.exp(0.04 * rng.standard_normal(len(NODES)))
         about: dict[str, Any] = {
             "curve": f"curve {i}",

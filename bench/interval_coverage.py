@@ -16,15 +16,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.fit import fit, interval_of
-from nodewise.predict.law import Law
-from nodewise.predict.laws.collectives import (
-    CompressedAllGather,
-    ParameterAveraging,
-    RingAllReduce,
-    Star,
-    Tree,
-)
-from nodewise.predict.laws.queues import ParameterServer
+from nodewise.predict.law import LAWS, Law
 from nodewise.predict.points import Floats, Points
 
 TRUTHS, SEED, DRAWS = 500, 1, 400
@@ -36,16 +28,14 @@ GROUPS = {
     "noise": ["noise", "parts"],
     "misfit": ["misfit", "parts"],
 }
-LAWS: tuple[Law, ...] = (
-    RingAllReduce(),
-    RingAllReduce(),  # twice, because most clusters use it
-    Tree(),
-    Tree(),
-    Star(),
-    ParameterAveraging(period=4),
-    CompressedAllGather(density=0.02),
-    ParameterServer(),
-)
+TRUE_LAWS = [
+    LAWS.make(text)
+    for text in (
+        *("ring", "ring"),  # twice, because most clusters use it
+        *("tree", "tree", "star"),
+        *("averaging(period=4)", "compressed(density=0.02)", "server"),
+    )
+]
 NODES = ((1, 2, 3), (1, 2, 4), (1, 2, 3, 4), (1, 2, 4, 8))
 BATCHES = ((64,), (32, 64, 128, 256))
 NOISE = (0.02, 0.04, 0.08)
@@ -167,10 +157,10 @@ class Trial:
 
 
 def trial(seed: int, number: int) -> Trial:
-    """Return the trial of a number; the laws in `LAWS` alternate."""
+    """Return the trial of a number; the laws in `TRUE_LAWS` alternate."""
     rng = np.random.default_rng([seed, number])
     design = random_design(rng)
-    truth = random_truth(rng, LAWS[number % len(LAWS)], (*design.batches, UNMEASURED))
+    truth = random_truth(rng, TRUE_LAWS[number % len(TRUE_LAWS)], (*design.batches, UNMEASURED))
     return Trial(truth, design, measure(rng, truth, design))
 
 

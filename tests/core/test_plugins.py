@@ -15,7 +15,7 @@ import plugins
 import projects
 
 EXAMPLES = ["toy_cluster.py", "tagged/__init__.py", "tagged/worker.py"]
-EXAMPLES += ["my_exchange.py", "my_law.py"]
+EXAMPLES += ["my_exchange.py", "my_law.py", "my_laws.yaml"]
 GROUPS = {"toy_cluster": "clusters", "my_exchange": "exchanges", "my_law": "laws"}
 GROUPS |= {"tagged": "strategies", "one_way": "strategies"}
 ONE_WAY = """

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from nodewise.predict.fit import fit, interval_of
-from nodewise.predict.laws.collectives import RingAllReduce
+from nodewise.predict.law import LAWS
 from nodewise.predict.points import Points
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ def test_intervals_are_of_use(rows):
 
 def test_what_was_never_measured_is_as_wide_as_not_to_know():
     points = Points.of(nodes=1, batch=[32, 64], payload=4e6, step_s=[0.03, 0.05])
-    fitted = fit(RingAllReduce(), points)
+    fitted = fit(LAWS["ring"], points)
     low, high = interval_of(fitted.draw(Points.of([1, 2], 32, 4e6)))
     assert high[0] / low[0] < 1.4
     assert 2 < high[1] / low[1] < 20

@@ -11,7 +11,7 @@ from mistakes import user_error
 from nodewise.predict.answers import OBJECTIVES, Answers, TrainingJob, with_best_batch
 from nodewise.predict.curve_predictions import CurvePredictions
 from nodewise.predict.fit import Fit
-from nodewise.predict.laws.collectives import NoExchange, RingAllReduce
+from nodewise.predict.law import LAWS
 from nodewise.predict.points import Points
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
 from nodewise.results.curves import Curve, Measured
@@ -39,7 +39,7 @@ def known(law, values, draws=()):
 def ask(nodes=range(1, 65), values=VALUES, law=None, draws=(), steps=None, **more):
     """Return the answers; `more` are the batch, the global batch and conditions of the job."""
     batch = {name: more.pop(name) for name in ("batch", "global_batch") if name in more}
-    fitted = known(law or RingAllReduce(), values, draws)
+    fitted = known(law or LAWS["ring"], values, draws)
     job = TrainingJob(examples=EXAMPLES, steps=steps, name="run" if steps else "epoch", **more)
     predictions = CurvePredictions([CURVE], {"a": fitted})
     return predictions.answer(CURVE, nodes, job, **batch or {"batch": 64})
@@ -115,7 +115,7 @@ def test_the_best_batch_balances_the_fixed_time_of_a_step_with_the_examples():
     values = {"compute_fixed_s": 0.16, "compute_per_example_s": 0.01}
     nodes, batches = [1, 4, 16, 64], range(20, 660, 5)
     asked = [
-        ask(nodes, values, NoExchange(), steps=to_accuracy(6400), batch=batch) for batch in batches
+        ask(nodes, values, LAWS["none"], steps=to_accuracy(6400), batch=batch) for batch in batches
     ]
     found = with_best_batch(asked)
     assert found.batch.tolist() == [320, 160, 80, 40]
@@ -188,7 +188,7 @@ def test_each_objective_picks_its_row(objective, job, nodes):
 
 
 def test_what_only_rounding_tells_apart_is_equal_and_the_fewest_nodes_are_best():
-    free = ask(law=NoExchange(), values={"compute_per_example_s": 0.87 / 64})
+    free = ask(law=LAWS["none"], values={"compute_per_example_s": 0.87 / 64})
     assert best(free, "cheapest") == 1
 
 

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import make_calibration
+from law_times import step_s
 from mistakes import user_error
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.predict.answers import TrainingJob
 from nodewise.predict.curve_predictions import find_answers
 from nodewise.predict.fit_curves import find_groups, fit_curves, law_of
 from nodewise.predict.fit_file import file_of, read_fit, write_fit
-from nodewise.predict.laws.collectives import RingAllReduce, RingOverMachines
+from nodewise.predict.law import LAWS
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, KEY, StepsToAccuracy
 from nodewise.predict.study import (
     LARGEST,
@@ -29,13 +30,14 @@ from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, FIT_COLUMNS, PUBL
 from nodewise.results.curve_points import measured_points, published_points
 from nodewise.results.table_files import read_file, read_tables, typed, write_tables
 
-TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
+RING = LAWS["ring"]
+MACHINES = LAWS["ring_over_machines"].with_settings(per_machine=2)
+TRUTH = dict.fromkeys((p.name for p in RING.parameters), 0.0) | {
     "compute_fixed_s": 0.005,
     "compute_per_example_s": 2e-4,
     "latency_s": 3e-4,
     "seconds_per_byte": 1 / 58e6,
 }
-RING = RingAllReduce()
 PAYLOAD = 5_000_000
 MWMS = "multi_worker_mirrored"
 LAUNCH = {"study": "ntua", "experiment": "steps", "model": "fashion_cnn", "strategy": MWMS}
@@ -62,7 +64,7 @@ def launches(
     rng = np.random.default_rng(seed)
     rows = []
     for batch, n, repeat in itertools.product(batches, nodes, range(repeats)):
-        seconds = law.evaluate(truth, n, batch, PAYLOAD) * np.exp(noise * rng.standard_normal())
+        seconds = step_s(law, truth, n, batch, PAYLOAD) * np.exp(noise * rng.standard_normal())
         at = {"batch_per_worker": batch, "nodes": n, "repeat": repeat, "global_batch": batch * n}
         at |= {"step_time_s": float(seconds), "steps_per_epoch": 60_000 // (batch * n)}
         row = LAUNCH | at | names
@@ -140,11 +142,9 @@ def test_a_known_truth_is_found_and_judged_right():
 
 def test_a_step_at_the_boundary_of_machines_is_fitted_with_two_links(tmp_path):
     """Two workers share a machine: their link is fast, links to other machines are slow."""
-    truth = dict.fromkeys((p.name for p in RingOverMachines.parameters), 0.0) | TRUTH
+    truth = dict.fromkeys((p.name for p in MACHINES.parameters), 0.0) | TRUTH
     truth |= {"inside_latency_s": 2e-5, "inside_seconds_per_byte": 1 / 2e9}
-    rows = launches(
-        nodes=(1, 2, 4, 8), law=RingOverMachines(per_machine=2), truth=truth, per_machine=2
-    )
+    rows = launches(nodes=(1, 2, 4, 8), law=MACHINES, truth=truth, per_machine=2)
     found = fit_all(rows)
     assert coefficient(found, "latency_s")["law"] == "ring_over_machines"
     assert coefficient(found, "seconds_per_byte")["value"] == pytest.approx(1 / 58e6, rel=0.05)
@@ -157,7 +157,7 @@ def test_a_step_at_the_boundary_of_machines_is_fitted_with_two_links(tmp_path):
     (curve,) = file.curves
     assert (curve.collective, curve.per_host) == ("ring_over_machines(per_machine=2)", 2)
     ((_, answers),) = find_answers(file, [2, 16], TrainingJob(), batch=32)
-    expected = RingOverMachines(per_machine=2).evaluate(truth, answers.nodes, 32, PAYLOAD)
+    expected = step_s(MACHINES, truth, answers.nodes, 32, PAYLOAD)
     assert answers.step_s[0, 1:] == pytest.approx(expected[1:], rel=0.05)
 
 
@@ -168,7 +168,7 @@ def test_predictions_reach_far_beyond_what_was_measured_and_say_so():
         assert list(of_batch.loc[of_batch["observed_s"].notna(), "nodes"]) == [1, 2, 11]
     assert (rows["beyond"] == (rows["nodes"] > 11)).all()
     assert rows["error"].notna().equals(rows["observed_s"].notna())
-    truth = RING.evaluate(TRUTH, rows["nodes"], rows["batch_per_worker"], PAYLOAD)
+    truth = step_s(RING, TRUTH, rows["nodes"], rows["batch_per_worker"], PAYLOAD)
     assert rows["fitted_s"].to_numpy() == pytest.approx(truth, rel=0.05)
 
 

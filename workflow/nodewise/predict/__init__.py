@@ -3,9 +3,8 @@
 Nothing here needs TensorFlow. A cost model is called a law. The modules, in the order in which a
 curve passes through them:
 
-- **Laws** give the step time as a formula of nodes, batch and payload. `law` defines the interface
-  of all laws, `laws/` has the laws, and `points` the points that they are evaluated at and fitted
-  to.
+- **Laws** give the step time as a formula of nodes, batch and payload. `law` reads them
+  from `laws.yaml`, and `points` has the points that they are evaluated at and fitted to.
 - **Fitting**: `fit_curves` decides which points are fitted together, `known_links` collects what is
   known before the fit, and `fit` estimates the coefficients.
 - **Answers**: `curve_predictions` draws step times, by the law or as `similar_curves` among the
@@ -24,9 +23,9 @@ In a notebook:
 
     >>> from nodewise.predict.fit import fit
     >>> from nodewise.predict.points import Points
-    >>> from nodewise.predict.laws.collectives import RingAllReduce
+    >>> from nodewise.predict.law import LAWS
     >>> points = Points.of(nodes=[1, 2, 4], batch=64, payload=5e6, step_s=[0.020, 0.118, 0.159])
-    >>> fitted = fit(RingAllReduce(), points)
+    >>> fitted = fit(LAWS["ring"], points)
     >>> fitted.draw(Points.of(nodes=[8, 16], batch=64, payload=5e6))[0].round(2).tolist()
     [0.19, 0.2]
 """

@@ -15,7 +15,7 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes, read_json, read_tree
 from nodewise.core.units import counted
-from nodewise.predict.known_links import fit_rings
+from nodewise.predict.known_links import ring_times
 from nodewise.results.calibration import Calibration
 
 MESSAGE_BYTES = 64e6
@@ -91,11 +91,11 @@ def _measured(level: Level, path: Path) -> Link:
     """Return the link that a file measured."""
     if path.suffix == ".json":
         calibration = read_json(Calibration, path, "a link needs a file of `nodewise calibrate`")
-        rings = fit_rings(calibration)
-        per_byte = rings[1].value("seconds_per_byte", "") if rings else 0.0
-        if per_byte <= 0:
+        rings = ring_times(calibration)
+        if rings.empty:
             raise UserError(f"{path}: no all-reduce tells a rate: it needs two nodes or more")
-        return {"calibrated": 1 / per_byte}
+        largest = rings[rings["payload_bytes"] == rings["payload_bytes"].max()]
+        return {"calibrated": float((largest["sent_bytes"] / largest["seconds"]).median())}
     log = read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace")
     hosts = len(set(_HOST.findall(log)))
     right = "between" if hosts > 1 else "within"

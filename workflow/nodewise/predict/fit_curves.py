@@ -16,8 +16,7 @@ from nodewise.core.exchanges import EXCHANGES, exchanges_where
 from nodewise.core.progress import progress
 from nodewise.predict.fit import DRAWS, Fit, Priors, fit
 from nodewise.predict.known_links import calibrated_rates, known_of
-from nodewise.predict.law import LAWS, Law, law_text
-from nodewise.predict.laws.collectives import RingAllReduce
+from nodewise.predict.law import LAWS, Law
 from nodewise.predict.points import Points
 from nodewise.results.calibration import Calibration
 from nodewise.results.curves import TIMED_PARTS, USUAL, Curve, Measured
@@ -94,10 +93,11 @@ def find_groups(
     calibrated = calibrated_rates(calibrations)
     points = points.rename(columns={"kind": "source"})
     laws = {str(curve): law_of(rows) for curve, rows in points.groupby("curve", sort=False)}
-    together = [points["link"], points["cluster"] == "", points["curve"].map(laws)]
+    named = {curve: law.text for curve, law in laws.items() if law is not None}
+    together = [points["link"], points["cluster"] == "", points["curve"].map(named)]
     for _, rows in points.groupby(together, sort=False):
         law, link = laws[str(rows["curve"].iat[0])], str(rows["link"].iat[0])
-        if law is not None and rows["fitted"].any():
+        if law and rows["fitted"].any():
             priors = known_of(rows, link, calibrated)
             yield CurveGroup(law, link, priors, rows.reset_index(drop=True))
 
@@ -111,7 +111,7 @@ def law_of(rows: pd.DataFrame) -> Law | None:
     plain = exchanges_where(lambda one: one.content == "nothing")
     own = [name not in plain for name in rows["exchange"]]
     if not any(own):
-        return RingAllReduce()
+        return LAWS["ring"]
     exchange, collective, options, curve = (
         str(rows[name].iat[own.index(True)])
         for name in ("exchange", "collective", "options", "curve")
@@ -136,7 +136,7 @@ def curves_of(group: CurveGroup) -> list[Curve]:
         found.append(
             Curve(
                 name=str(name),
-                collective=law_text(group.law),
+                collective=group.law.text,
                 clock="step_time_s",
                 measured=tuple(map(Measured.model_validate, measured)),
                 cluster=group.link,

@@ -8,14 +8,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
-import sympy
 
 from nodewise.core.cell import MOST_PER_MACHINE
-from nodewise.core.intervals import median_error
-from nodewise.predict.fit import CoefficientKey, Fit, Prior, fit
-from nodewise.predict.law import LINK, Law, Parameter, S, alpha, beta, n, positive
-from nodewise.predict.laws.collectives import RingAllReduce
-from nodewise.predict.points import Points
+from nodewise.predict.fit import CoefficientKey, Prior
 from nodewise.results.calibration import Calibration
 
 PAYLOAD_SHARE = 1448 / 1514
@@ -74,28 +69,11 @@ def known_of(rows: pd.DataFrame, link: str, calibrated: Rates) -> dict[Coefficie
     return priors
 
 
-class ConsecutiveAllReduces(Law):
-    """T = max(s + 2(n−1)·α, 2(n−1)/n·S·β): the time of one of many all-reduces in a row.
+def ring_times(calibration: Calibration) -> pd.DataFrame:
+    """Return the times of all-reduces in a ring, one row per `nodes` and `payload_bytes`.
 
-    Software processes one piece of the payload while another is on the link, so the time is the
-    longer of the two, not their sum. The law counts the 2(n−1) messages of `RingAllReduce`, and one
-    call of the software.
-    """
-
-    name = "all_reduces"
-    title = "Consecutive all-reduces"
-    source = RingAllReduce.source
-    parameters = (Parameter("s", "software_s", "s", "link", "a call of the software"), *LINK)
-    compute = wait = input = sympy.S.Zero
-    communicate = sympy.Max(positive("s") + 2 * (n - 1) * alpha, 2 * S * beta * (n - 1) / n)
-
-
-def fit_rings(calibration: Calibration) -> tuple[pd.DataFrame, Fit] | None:
-    """Fit the law to the all-reduces in a ring of a calibration; None if it has none.
-
-    Returns:
-        One row per `nodes` and `payload_bytes`: the median `seconds` of its launches and those of
-        the law, `fitted`; and the fit.
+    `seconds` is the median of one all-reduce over the launches, and `sent_bytes` is 2(n−1)/n·S,
+    what each node sends meanwhile.
     """
     rows = [
         (one.nodes, block.payload_bytes, calibration.cluster.share * block.seconds_each)
@@ -103,13 +81,7 @@ def fit_rings(calibration: Calibration) -> tuple[pd.DataFrame, Fit] | None:
         for block in one.all_reduces
         if block.collective == "ring"
     ]
-    if not rows:
-        return None
-    axes = ["nodes", "payload_bytes"]
-    launches = pd.DataFrame(rows, columns=[*axes, "own"]).groupby(axes)["own"]
-    times = launches.agg(seconds="median", launches="size").reset_index()
-    spread = launches.apply(lambda own: np.log(own).std(ddof=1)).to_numpy()
-    noise = spread * median_error(times["launches"])
-    points = Points.of(times["nodes"], 0, times["payload_bytes"], times["seconds"], noise=noise)
-    law = fit(ConsecutiveAllReduces(), points, draws=0)
-    return times.assign(fitted=law.draw(points)[0]), law
+    times = pd.DataFrame(rows, columns=["nodes", "payload_bytes", "seconds"])
+    times = times.groupby(["nodes", "payload_bytes"])["seconds"].median().reset_index()
+    sent = 2 * (1 - 1 / times["nodes"]) * times["payload_bytes"]
+    return times.assign(sent_bytes=sent)

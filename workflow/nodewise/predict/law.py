@@ -1,9 +1,9 @@
-"""The interface of laws: the time of one training step as a formula of nodes, batch and payload.
+"""Laws: the time of one training step as a formula of nodes, batch and payload.
 
-A law declares its coefficients (unit, and which curves share them) and its formulas. Each formula
-is a SymPy expression, from which NumPy and MathML are generated. Laws are in `laws/`,
-or in a module of another package that registers an entry point in the group `nodewise.laws`. `fit`
-estimates the coefficients.
+`laws.yaml` declares the laws of this project: their coefficients (unit, and which curves share
+them) and their formulas. Each formula is a SymPy expression, from which NumPy and MathML are
+generated. Another package reads a file of its own laws with `LAWS.read`, in a module that it
+registers as an entry point in the group `nodewise.laws`. `fit` estimates the coefficients.
 
 Symbols: n is the number of nodes, b the batch per worker, G = n·b the global batch, and S the
 payload, which is the size of one gradient in bytes. "Step time" always means the time in which n·b
@@ -12,194 +12,157 @@ examples are processed, even if workers do not step together.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, cached_property
-from typing import Any, ClassVar, Literal, TypeVar
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import sympy
-from numpy.typing import ArrayLike
+from pydantic import BaseModel, ConfigDict
 from sympy import Expr, Symbol
+from sympy.parsing.sympy_parser import parse_expr
 
 from nodewise.core.errors import UserError
 from nodewise.core.registry import Registry
+from nodewise.core.schema import read_tree
 from nodewise.predict.points import Floats, Points
 
-L = TypeVar("L", bound="Law")
+FILE = Path(__file__).with_name("laws.yaml")
+AXES = "n", "b", "S"
+"""Letters of the axes: nodes; batch per worker, in examples; payload, in bytes."""
+_PARTS = "compute", "input", "wait", "communicate"
 
-n, b, S = sympy.symbols("n b S", nonnegative=True)
-"""Nodes; batch per worker, in examples; payload, in bytes."""
 
-
-def positive(letter: str) -> Symbol:
-    """Return a symbol for a number that is at least 0."""
+def symbol(letter: str) -> Symbol:
+    """Return the symbol of a letter, a number that is at least 0."""
     return Symbol(letter, nonnegative=True)
 
 
 SYMBOLS: Mapping[str, Symbol] = {
-    "slowest": positive("m_n"),
-    **{part: positive(f"t_{part}") for part in ("compute", "input", "wait", "communicate")},
+    "slowest": symbol("m_n"),
+    **{part: symbol(f"t_{part}") for part in _PARTS},
 }
 """Symbols of formulas that later ones and the step itself may use: m_n, and the parts of a step."""
 
 
-def in_order(*terms: Expr) -> Expr:
-    """Return an unevaluated sum, whose terms are displayed in this order."""
-    return sympy.Add(*terms, evaluate=False)
+class Declared(BaseModel):
+    """What a file declares; `laws.yaml` explains the attributes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A coefficient of a law, at least 0.
-
-    `scope` says which points share one value: those of a `model` (trained one way) or those over a
-    `link` (one cluster). `shrink` sets a weak prior at 0 for effects that are usually absent: it is
-    the expected size of the coefficient's term, as a share of the step. None means no such prior.
-    Formulas use `symbol`.
-    """
+class Number(Declared):
+    """A number of a law, which its formulas call by a letter."""
 
     letter: str
-    name: str
     unit: str
-    scope: Literal["model", "link"]
     description: str
-    shrink: float | None = None
 
-    @property
-    def symbol(self) -> Symbol:
-        """The symbol of the coefficient in formulas."""
-        return positive(self.letter)
+
+class Parameter(Number):
+    """A coefficient of a law, at least 0."""
+
+    name: str
+    scope: Literal["model", "link"]
+    shrink: float | None = None
 
     @cached_property
     def meaning(self) -> str:
         """The letter and the description of the coefficient, for tables."""
-        return f"{sympy.pretty(self.symbol, use_unicode=True)}: {self.description}"
+        return f"{sympy.pretty(symbol(self.letter), use_unicode=True)}: {self.description}"
 
 
-def setting(
-    letter: str, unit: str, description: str, *, least: float, default: object = MISSING
-) -> Any:  # noqa: ANN401 (as `dataclasses.field`)
-    """Return a dataclass field of a law for a known setting, which is not fitted.
+class Setting(Number):
+    """A known number of a law, at least `least`, which is not fitted."""
 
-    `least` is the lowest allowed value.
-    """
-    about = {"letter": letter, "unit": unit, "description": description, "least": least}
-    return field(default=default, metadata=about)
+    least: float
+    default: int | float | None = None
+    measured: str = ""
+    unmeasured: float | None = None
 
-
-COMPUTE: tuple[Parameter, ...] = (
-    Parameter("c_0", "compute_fixed_s", "s", "model", "computing per step"),
-    Parameter("c_1", "compute_per_example_s", "s", "model", "computing per example"),
-)
-JITTER: tuple[Parameter, ...] = (
-    Parameter(
-        "sigma",
-        "jitter_s",
-        "s",
-        "model",
-        "jitter (standard deviation) of a node's time",
-        shrink=0.05,
-    ),
-    Parameter(
-        "v",
-        "jitter_share",
-        "1",
-        "link",
-        "further jitter, relative to the computing time",
-        shrink=0.05,
-    ),
-)
-EXCESS_INPUT = Parameter(
-    "e",
-    "input_per_example_s",
-    "s",
-    "model",
-    "reading an example that another node trains on",
-    shrink=0.10,
-)
-LINK: tuple[Parameter, ...] = (
-    Parameter("alpha", "latency_s", "s", "link", "latency per message"),
-    Parameter("beta", "seconds_per_byte", "s/B", "link", "inverse bandwidth"),
-)
-c_0, c_1 = (p.symbol for p in COMPUTE)
-sigma, v = (p.symbol for p in JITTER)
-alpha, beta = (p.symbol for p in LINK)
+    def of_rows(self, rows: pd.DataFrame) -> float | None:
+        """Return the median of what is `measured`, from the points of a curve."""
+        values = pd.Series(rows.eval(self.measured), dtype=float)
+        median = float(values.where(np.isfinite(values)).median())
+        return median if median > 0 else self.unmeasured
 
 
-@dataclass(frozen=True)
-class Law:
-    """Base class of laws: t = compute + wait + input + communicate, where each can be measured.
+class Law(Declared):
+    """A law, with the values of its settings."""
 
-    - compute = c₀ + c₁·b.
-    - wait = (σ + v·compute)·m_n. The times of n nodes have a standard deviation of σ + v·compute.
-      The slowest node is expected m_n standard deviations above the mean: m_n is the mean of the
-      largest of n standard normal values (H. A. David and H. N. Nagaraja, Order Statistics, 3rd
-      ed., 2003). `slowest` approximates it to 0.1 % up to 65,536 nodes.
-    - input = e·b·(n − 1), the cost of an input pipeline that is not sharded, in which each node
-      reads the examples of all nodes. It is 0 if the pipeline is sharded.
-    - communicate depends on the law. A law may change the other formulas, too.
+    name: str
+    title: str
+    source: str
+    aliases: tuple[str, ...] = ()
+    alone: str = ""
+    parameters: tuple[Parameter, ...]
+    settings: dict[str, Setting] = {}
+    without: tuple[str, ...] = ()
+    over_machines: str | None = None
+    written: dict[str, str | list[str]]
+    values: dict[str, int | float] = {}
 
-    Known structure, such as the period of parameter averaging, is a `setting`. A subclass that adds
-    settings must be a frozen dataclass; other subclasses need no decorator.
+    @property
+    def letters(self) -> list[str]:
+        """The letters of axes, coefficients and settings."""
+        about = [*self.parameters, *self.settings.values()]
+        return [*AXES, *(each.letter for each in about)]
 
-    Attributes:
-        name: name of the law. Exchanges refer to it, and curves in their column `collective`.
-        aliases: other names that curves may use for it.
-        alone: in words, what one node does in addition to plain training.
-        title: name in tables and charts.
-        source: publication of the formula.
-        parameters: the coefficients.
-        step: the formula of the step time from its parts, with the symbols of `SYMBOLS`.
-    """
+    @cached_property
+    def formulas(self) -> dict[str, Expr]:
+        """The formulas of the parts, in order, then that of the step; m_n only if it is used."""
+        known = {letter: symbol(letter) for letter in self.letters}
+        known |= {one.name: one for one in SYMBOLS.values()}
+        found = {name: _parse(self.written[name], known) for name in (*SYMBOLS, "step")}
+        used = set().union(*(formula.free_symbols for formula in found.values()))
+        return {
+            name: of for name, of in found.items() if name != "slowest" or SYMBOLS[name] in used
+        }
 
-    name: ClassVar[str]
-    aliases: ClassVar[tuple[str, ...]] = ()
-    alone: ClassVar[str] = ""
-    title: ClassVar[str]
-    source: ClassVar[str]
-    parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, EXCESS_INPUT, *LINK)
-    slowest: ClassVar[Expr] = (
-        0.872
-        * sympy.log(n)
-        / sympy.sqrt(1 + 0.421 * sympy.log(n) - 0.175 * sympy.sqrt(sympy.log(n)))
-    )
-    compute: ClassVar[Expr] = c_0 + c_1 * b
-    wait: ClassVar[Expr] = (sigma + v * SYMBOLS["compute"]) * SYMBOLS["slowest"]
-    input: ClassVar[Expr] = EXCESS_INPUT.symbol * b * (n - 1)
-    communicate: ClassVar[Expr] = sympy.S.Zero
-    step: ClassVar[Expr] = in_order(
-        SYMBOLS["compute"], SYMBOLS["wait"], SYMBOLS["input"], SYMBOLS["communicate"]
-    )
+    @property
+    def text(self) -> str:
+        """What `LAWS.make` reads: the name and unusual settings, such as `averaging(period=8)`."""
+        unusual = [n for n, value in self.values.items() if value != self.settings[n].default]
+        settings = ", ".join(f"{name}={float(self.values[name]):.12g}" for name in unusual)
+        return f"{self.name}({settings})" if settings else self.name
 
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            least, value = each.metadata["least"], getattr(self, each.name)
-            if not least <= value < np.inf:
-                raise ValueError(f"{each.name}: must be {least:g} or more, not {value!r}")
+    def with_settings(self, **values: float) -> "Law":
+        """Return the law with these settings, and the defaults of others.
 
-    @classmethod
-    def of_curve(cls, options: Mapping[str, Any], rows: pd.DataFrame) -> "Law | None":
-        """Return the law of a curve, with the strategy's options of the same names as settings.
+        Raises:
+            UserError: one is missing, unknown, or not allowed.
+        """
+        usual = {name: of.default for name, of in self.settings.items() if of.default is not None}
+        known = usual | values
+        if {*known} != {*self.settings}:
+            example = ", ".join(f"{name}=…" for name in self.settings)
+            raise UserError(f"law {self.name}: must be written {self.name}({example})")
+        for name, value in known.items():
+            if not (least := self.settings[name].least) <= value < np.inf:
+                wrong = f"must be {least:g} or more, not {value!r}"
+                raise UserError(f"law {self.name}: {name}: {wrong}")
+        return self.model_copy(update={"values": known})
+
+    def of_curve(self, options: Mapping[str, Any], rows: pd.DataFrame) -> "Law | None":
+        """Return the law of a curve, with its settings.
 
         Args:
             options: options of the curve's strategy.
-            rows: rows of the curve in the table of points, for laws with measured settings.
+            rows: rows of the curve in the table of points.
 
         Returns:
             The law, or None if it does not hold with these options.
         """
-        names = {each.name for each in fields(cls)}
-        return cls(**{name: value for name, value in options.items() if name in names})
-
-    @classmethod
-    def formulas(cls) -> dict[str, Expr]:
-        """Return the formulas of the parts, in order, then that of the step; m_n only if used."""
-        formulas = {name: sympy.sympify(getattr(cls, name)) for name in (*SYMBOLS, "step")}
-        used = set().union(*(formula.free_symbols for formula in formulas.values()))
-        return {
-            name: of for name, of in formulas.items() if name != "slowest" or SYMBOLS[name] in used
+        if self.over_machines and rows["nodes_per_machine"].max() > 1:
+            return LAWS.find(self.over_machines).of_curve(options, rows)
+        values: dict[str, Any] = {
+            name: setting.of_rows(rows) if setting.measured else options.get(name, setting.default)
+            for name, setting in self.settings.items()
         }
+        numbers = all(isinstance(value, int | float) for value in values.values())
+        holds = numbers and not {*self.without} & {*options}
+        return self.with_settings(**values) if holds else None
 
     def seconds(self, values: Mapping[str, Any], points: Points) -> dict[str, Floats]:
         """Return the seconds of the step and of its parts, by name of the formula.
@@ -209,56 +172,52 @@ class Law:
                 with the points. The results have the broadcast shape.
             points: the points.
         """
-        settings = (getattr(self, each.name) for each in fields(self))
         coefficients = (values[p.name] for p in self.parameters)
-        # mypy mistakes the class for an instance, which is unhashable in some dataclasses
-        names, function = _compiled(type(self))  # type: ignore[arg-type]
+        settings = (self.values[name] for name in self.settings)
+        function = _compiled(tuple(self.formulas.items()), tuple(self.letters))
         found = function(points.nodes, points.batch, points.payload, *coefficients, *settings)
-        return {name: value + 0.0 * points.nodes for name, value in zip(names, found, strict=True)}
+        times = zip(self.formulas, found, strict=True)
+        return {name: value + 0.0 * points.nodes for name, value in times}
 
-    def evaluate(
-        self, values: Mapping[str, Any], nodes: ArrayLike, batch: ArrayLike, payload: ArrayLike
-    ) -> Floats:
-        """Return step times in seconds, in the broadcast shape of the arguments."""
-        return self.seconds(values, Points.of(nodes, batch, payload))["step"]
+
+def _parse(written: str | list[str], known: Mapping[str, Symbol]) -> Expr:
+    """Return a formula, from its text or those of its terms, which are displayed in this order."""
+    if isinstance(written, str):
+        return parse_expr(written, dict(known))
+    return sympy.Add(*(parse_expr(term, dict(known)) for term in written), evaluate=False)
 
 
 @cache
-def _compiled(law: type[Law]) -> tuple[list[str], Callable[..., list[Any]]]:
-    """Return the names of a law's formulas, and the function that computes them all.
-
-    Its arguments are n, b, S, the coefficients and the settings.
-    """
-    formulas, whole = law.formulas(), dict[Symbol, Expr]()
-    for name, formula in formulas.items():
+def _compiled(
+    formulas: tuple[tuple[str, Expr], ...], letters: tuple[str, ...]
+) -> Callable[..., list[Any]]:
+    """Return the function of the letters that computes all formulas."""
+    whole = dict[Symbol, Expr]()
+    for name, formula in formulas:
         whole[SYMBOLS.get(name, Symbol(name))] = formula.xreplace(whole)
-    settings = [positive(each.metadata["letter"]) for each in fields(law)]
-    arguments = [n, b, S, *(p.symbol for p in law.parameters), *settings]
-    return [*formulas], sympy.lambdify(arguments, [*whole.values()], "numpy", cse=True)
-
-
-def law_text(law: Law) -> str:
-    """Return the text that `LAWS.make` reads: the law's name and its non-default settings.
-
-    Example:
-        >>> from nodewise.predict.laws.collectives import ParameterAveraging
-        >>> law_text(ParameterAveraging(period=8))
-        'averaging(period=8)'
-    """
-    unusual = [f for f in fields(law) if getattr(law, f.name) != f.default]
-    settings = ", ".join(f"{f.name}={float(getattr(law, f.name)):.12g}" for f in unusual)
-    return f"{law.name}({settings})" if settings else law.name
+    arguments = [symbol(letter) for letter in letters]
+    return sympy.lambdify(arguments, [*whole.values()], "numpy", cse=True)  # type: ignore[no-any-return]
 
 
 _SETTING = r"(\w+) *= *([-+.\deE]+)"
 _TEXT = re.compile(rf"([\w-]+)(?:\(((?:{_SETTING}[, ]*)*)\))?")
 
 
-class _Laws(Registry[type[Law]]):
-    def register(self, law: type[L]) -> type[L]:
-        """Register a class by its `name`; use as a decorator."""
-        self.add(law.name, law)
-        return law
+class _Laws(Registry[Law]):
+    def read(self, path: Path) -> None:
+        """Register the laws of a file like `laws.yaml`; they may also be like those in it."""
+        base, own = read_tree(FILE), read_tree(path)
+        parameters = base["parameters"] | own.get("parameters", {})
+        kinds = base["kinds"] | base["laws"] | own.get("kinds", {}) | own["laws"]
+        for name in own["laws"]:
+            law = _whole(kinds[name], kinds)
+            shrink = law.pop("shrink", {})
+            law["written"] = {part: law.pop(part, "0") for part in (*SYMBOLS, "step")}
+            law["parameters"] = [
+                {"name": one} | parameters[one] | ({"shrink": shrink[one]} if one in shrink else {})
+                for one in law["parameters"]
+            ]
+            self.add(name, Law.model_validate({"name": name} | law))
 
     def make(self, text: str) -> Law:
         """Parse the text of a law, such as `ring` or `averaging(period=8)`.
@@ -271,15 +230,19 @@ class _Laws(Registry[type[Law]]):
         laws = {known: law for law in self.values() for known in (law.name, *law.aliases)}
         if name not in laws:
             raise UserError(f"law {text[:60]}: unknown; allowed: {', '.join(sorted(laws))}")
-        law, settings = laws[name], dict(re.findall(_SETTING, inside))
-        try:
-            return law(**{name: float(value) for name, value in settings.items()})
-        except ValueError as error:
-            raise UserError(f"law {text[:60]}: {error}") from None
-        except TypeError:
-            example = ", ".join(f"{each.name}=…" for each in fields(law))
-            raise UserError(f"law {text[:60]}: must be written {law.name}({example})") from None
+        settings = {name: float(value) for name, value in re.findall(_SETTING, inside)}
+        return laws[name].with_settings(**settings)
 
 
-LAWS = _Laws("law", "nodewise.predict.laws", "nodewise.laws")
+def _whole(law: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a declared law with what it has from the one that it is like."""
+    if "like" not in law:
+        return dict(law)
+    whole = _whole(known[law["like"]], known) | law
+    whole["parameters"] = [*whole["parameters"], *whole.pop("adds", [])]
+    return {name: value for name, value in whole.items() if name != "like"}
+
+
+LAWS = _Laws("law", None, "nodewise.laws")
 """All laws by name. Some have settings, such as the `period` of parameter averaging."""
+LAWS.read(FILE)

@@ -76,7 +76,7 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[Any, Any]]:
     curves = group.rows.drop_duplicates("curve").set_index("curve", drop=False)
     of_curve = curves[_OF_CURVE].to_dict("index")
     about = group.rows[["source", "data_origin", "study", "strategy"]].iloc[0].to_dict()
-    about |= {"link": group.link, "law": group.law.name, "settings": json.dumps(vars(group.law))}
+    about |= {"link": group.link, "law": group.law.name, "settings": json.dumps(group.law.values)}
     about |= {"points": fitted.count, "noise": fitted.noise}
     return [
         about

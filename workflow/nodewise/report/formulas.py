@@ -1,6 +1,5 @@
 """Write the formulas of laws as MathML, with the meanings of their symbols."""
 
-from dataclasses import fields
 from typing import Any
 
 import sympy
@@ -35,7 +34,7 @@ def law_formula(*names: str) -> Markup:
     titles: dict[tuple[Symbol, Expr], list[str]] = {}
     meanings: dict[Symbol, str] = {}
     for law in laws:
-        formulas = law.formulas()
+        formulas = law.formulas
         named = {SYMBOLS.get(name, Symbol("t")): formulas[name] for name in ("step", *formulas)}
         for formula in named.items():
             titles.setdefault(formula, []).append(law.title)
@@ -50,14 +49,13 @@ def law_formula(*names: str) -> Markup:
 
 
 def law_source(name: str) -> Markup:
-    """Return the source of a law, with the file of the law as origin of the numbers in it.
+    """Return the source of a law, with the file of laws as origin of the numbers in it.
 
     Raises:
         UserError: there is no such law.
     """
-    law = LAWS.find(name)
-    file = f"workflow/{law.__module__.replace('.', '/')}.py"
-    return Markup('<cite data-file="{}">{}</cite>').format(file, text(law.source))
+    file = "workflow/nodewise/predict/laws.yaml"
+    return Markup('<cite data-file="{}">{}</cite>').format(file, text(LAWS.find(name).source))
 
 
 def equation(symbol: Symbol, expression: Expr, *, of: str = "") -> Markup:
@@ -74,13 +72,10 @@ def equation(symbol: Symbol, expression: Expr, *, of: str = "") -> Markup:
     return Markup("").join(lines)
 
 
-def _meanings(law: type[Law]) -> dict[str, str]:
+def _meanings(law: Law) -> dict[str, str]:
     """Return the meanings of the symbols that a law may use: axes, coefficients and settings."""
-    about = dict(_AXES)
-    about |= {p.symbol.name: (p.unit, p.description) for p in law.parameters}
-    about |= {
-        f.metadata["letter"]: (f.metadata["unit"], f.metadata["description"]) for f in fields(law)
-    }
+    named = [*law.parameters, *law.settings.values()]
+    about = _AXES | {each.letter: (each.unit, each.description) for each in named}
     return {
         letter: meaning if unit == "1" else f"{meaning} ({unit})"
         for letter, (unit, meaning) in about.items()

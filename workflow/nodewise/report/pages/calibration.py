@@ -6,12 +6,10 @@ from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
-from sympy import Symbol
 
 from nodewise.core.units import write_number, write_percent
-from nodewise.predict.known_links import PAYLOAD_SHARE, ConsecutiveAllReduces, fit_rings
+from nodewise.predict.known_links import PAYLOAD_SHARE, ring_times
 from nodewise.report.context import ReportContext
-from nodewise.report.formulas import equation
 from nodewise.report.page import Page, calibration_file
 from nodewise.report.pages import page
 from nodewise.report.tables import MACHINE, NODE, Column, table
@@ -49,7 +47,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "calibrations": [(one, calibration_file(one)) for one in done],
         "failed": [(one, calibration_file(one)) for one in study.calibrations if one not in done],
         "measured": table([_measured(one) for one in done], _MEASURED),
-        "law": equation(Symbol("T"), ConsecutiveAllReduces.communicate),
         "payload_share": write_number(PAYLOAD_SHARE, "share"),
         "split": {
             "cells": len(split),
@@ -71,7 +68,7 @@ def verdict(calibrations: Sequence[Calibration]) -> dict[str, Any] | None:
     """Return the largest deviations of all emulated nodes; None if none was calibrated.
 
     `longer` are the least and the most by which large all-reduces in a ring exceed the time that
-    their bytes take on the link; `off` is the largest error of the formula for smaller ones.
+    their bytes take on the link.
     """
     if not calibrations:
         return None
@@ -91,36 +88,22 @@ def verdict(calibrations: Sequence[Calibration]) -> dict[str, Any] | None:
         "rate": None if rate is None else f"{100 * rate:.2g}\u00a0%",
         "large": f"{LARGE_BYTES / 1e6:g} MB",
         "longer": [],  # one node, or a slow link, has no large all-reduces
-        "off": "",
     }
-    rings = [against_wire(one, ring[0]) for one in calibrations if (ring := fit_rings(one))]
-    if rings:
-        times = pd.concat(rings)
-        large = times["payload_bytes"] >= LARGE_BYTES
-        longer = times.loc[large, "against_wire"] - 1
-        told["longer"] = [write_percent(end) for end in longer.agg(["min", "max"]).dropna()]
-        told["off"] = write_percent(times.loc[~large, "off"].max())
+    longer = pd.concat([against_wire(one) for one in calibrations]) - 1
+    told["longer"] = [write_percent(end) for end in longer.agg(["min", "max"]).dropna()]
     return told
 
 
-def against_wire(calibration: Calibration, times: pd.DataFrame) -> pd.DataFrame:
-    """Compare measured all-reduces with their bytes on the link and with the formula.
+def against_wire(calibration: Calibration) -> "pd.Series[float]":
+    """Return the times of large all-reduces in a ring, as multiples of those of their bytes alone.
 
-    Args:
-        calibration: the calibration, of nodes with a limited link.
-        times: the times of all-reduces in a ring, as from `fit_rings`.
-
-    Returns:
-        One row per number of nodes and payload. `against_wire` is the time as a multiple of what
-        the bytes of a ring take at the link's rate; `off` is the error of the formula.
+    The calibration is one of nodes with a limited link.
     """
-    sent_bits = 16 * (times["nodes"] - 1) / times["nodes"] * times["payload_bytes"]
-    cluster = calibration.cluster  # a node's own time is wall time × its share
-    wire_s = sent_bits / (cluster.link_bit_s * PAYLOAD_SHARE) * cluster.share
-    return times.assign(
-        against_wire=times["seconds"] / wire_s,
-        off=(times["fitted"] / times["seconds"] - 1).abs(),
-    )
+    times, cluster = ring_times(calibration), calibration.cluster
+    large = times[times["payload_bytes"] >= LARGE_BYTES]
+    # a node's own time is wall time × its share
+    wire_s = 8 * large["sent_bytes"] / (cluster.link_bit_s * PAYLOAD_SHARE) * cluster.share
+    return large["seconds"] / wire_s
 
 
 def _shares(calibration: Calibration) -> list[float]:

@@ -1,1 +1,0 @@
-"""Laws of the step time, one file per law."""
