@@ -6,7 +6,7 @@ it is drawn from a distribution that covers what such causes do in practice. `ca
 the causes; `Slowdown.parts` has the seconds that each adds.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
@@ -47,7 +47,7 @@ class Slowdown:
     Attributes:
         posted: measured numbers by devices; the `first` is the reference, the `last` in question.
         training: what is trained, with the reference's batch. Unknown parameters are drawn.
-        controls: the last number again, without what `absent` of `causes.yaml` says.
+        controls: the last number again, with the factors that `causes.yaml` says.
         servers: number of servers that sum gradients; 0: all-reduce; -1: some; None: unknown.
         tensors: number of gradients, if known.
         cores: cores of a machine, if known.
@@ -221,7 +221,10 @@ class Slowdown:
         return parts
 
 
-def total(parts: Floats, absent: Collection[str] = ()) -> Floats:
-    """Return the seconds of all parts of a step but those of absent kinds; see `Slowdown.parts`."""
-    there = np.array([True, *(cause["of"] not in absent for cause in CAUSES.values())])
-    return np.asarray(parts[there].sum(axis=0))
+def total(parts: Floats, factors: Mapping[str, float] | None = None) -> Floats:
+    """Return the seconds of a step from its parts, as `Slowdown.parts`.
+
+    The time of causes of some kinds is multiplied by the `factors` of these.
+    """
+    each = [1.0, *((factors or {}).get(cause["of"], 1.0) for cause in CAUSES.values())]
+    return np.asarray((parts * np.array(each)[:, None, None]).sum(axis=0))

@@ -23,7 +23,6 @@ from nodewise.predict.similar_curves import (
     SimilarCurves,
     hosts_of,
     line_of,
-    published_alone,
     read_published,
 )
 from nodewise.results.curves import Curve
@@ -39,8 +38,7 @@ class CurvePredictions:
 
     @cached_property
     def _similar(self) -> SimilarCurves:
-        mine = self._published.values()
-        return SimilarCurves([*read_published(), *mine]) if mine else published_alone()
+        return SimilarCurves([*read_published(), *self._published.values()])
 
     def answer(
         self,

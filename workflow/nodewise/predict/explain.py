@@ -5,7 +5,7 @@ well it meets them, times how frequent its cause is. The largest part of the ext
 its cause, so the weights of the draws are the probabilities of the causes.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from nodewise.predict.posted_numbers import UNITS
 
 MEASUREMENTS: Mapping[str, str] = c.DECLARED["measurements"]
 """Measurements that show causes: what to do."""
-_ABSENT: Mapping[str, Collection[str]] = c.DECLARED["absent"]
+_CONTROLS: Mapping[str, Mapping[str, float]] = c.DECLARED["controls"]
 _CERTAIN = 0.9  # the probability from which on a cause is
 _INPUT_DOMINATES = 0.5  # of a step
 _MOST_EFFICIENT = 1.2  # caches and faster kernels of larger batches explain no more
@@ -49,26 +49,13 @@ def explain(case: c.Slowdown) -> dict[str, Any]:
         about |= {"causes": [cause], "decided": True, "normal": False, "measure": None}
         return about | {"remedies": [], "sentence": f"The cause is: {c.INPUT} (100 %). {shown}"}
     one, many = case.parts(case.first.devices, reference=True), case.parts(case.last.devices)
-    absent = {"": (), **_ABSENT}
-    measured = [("", posted) for posted in case.posted[1:]] + [*case.controls.items()]
-    misses = [
-        np.log(c.total(case.parts(run.devices), absent[name]) / c.total(one) / case.measured(run))
-        for name, run in measured
-    ]
-    prior = np.array([*case.frequent.values()])[:, None]
-    weights = draw_weights(np.swapaxes(misses, 0, 1), prior)
+    weights = _weights(case, one)
     extra = np.maximum(0, many - one)[1:].reshape(len(c.CAUSES), -1)
-    causes, remedies = [*_causes(extra, weights.ravel())], [*_remedies(case, many, weights)]
+    causes, remedies = [*_causes(extra, weights.ravel())], _remedies(case, many, weights)
     possible = case.efficiency <= _MOST_EFFICIENT
     efficient = possible and case.efficiency >= c.NORMAL
     normal = efficient and case.examples_known and not case.same_devices
-    # On the same devices, numbers show busy cores at most; between nodes, the link must be known.
-    telling = not case.same_devices or (case.cores is not None and causes[0]["name"] == c.CORES)
-    link_unknown = case.across and not case.link_told and causes[0]["name"] in (c.BYTES, c.LINK)
-    certain = telling and causes[0]["probability"] >= _CERTAIN and not link_unknown
-    decided = possible and (not case.first.times_steps if normal else certain)
-    wanted = "link" if link_unknown else _most_telling(case, causes)
-    measure = None if decided else MEASUREMENTS[wanted] if possible else _CHECK_UNITS
+    measure = _deciding(case, causes, normal) if possible else _CHECK_UNITS
     likely = [f"{row['name']} ({write_percent(row['probability'])})" for row in causes[:2]]
     if normal:
         unsure = f", if each device has a batch of its own. To be sure: {measure}"
@@ -83,13 +70,24 @@ def explain(case: c.Slowdown) -> dict[str, Any]:
         best = f" What helps most: {helps[0]}." if helps else ""
         sentence = f"The cause is: {likely[0]}.{best}"
     return about | {
-        "causes": causes if possible and not (normal and decided) else [],
-        "decided": decided,
+        "causes": causes if possible and (measure or not normal) else [],
+        "decided": measure is None,
         "normal": normal,
         "measure": measure,
         "remedies": remedies if possible and not normal else [],
         "sentence": sentence,
     }
+
+
+def _weights(case: c.Slowdown, one: Floats) -> Floats:
+    """Return the probabilities of draws, (possible causes, draws), with parts of the reference."""
+    measured = [("", posted) for posted in case.posted[1:]] + [*case.controls.items()]
+    misses = []
+    for control, run in measured:
+        step_s = c.total(case.parts(run.devices), _CONTROLS.get(control))
+        misses.append(np.log(step_s / c.total(one) / case.measured(run)))
+    prior = np.array([*case.frequent.values()])[:, None]
+    return draw_weights(np.swapaxes(misses, 0, 1), prior)
 
 
 def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
@@ -105,12 +103,22 @@ def _causes(extra: Floats, weights: Floats) -> Iterator[dict[str, Any]]:
             yield about | {"low": min(low, mean), "high": max(high, mean)}
 
 
-def _most_telling(case: c.Slowdown, causes: Sequence[Mapping[str, Any]]) -> str:
-    """Return the measurement that would tell the most likely cause from the next."""
+def _deciding(case: c.Slowdown, causes: Sequence[Mapping[str, Any]], normal: bool) -> str | None:
+    """Return the measurement that tells the likeliest cause from the next; None if that is known.
+
+    On the same devices, numbers show busy cores at most. Between nodes, the link must be known.
+    """
+    first, certain = causes[0]["name"], causes[0]["probability"] >= _CERTAIN
+    link_unknown = case.across and not case.link_told and first in (c.BYTES, c.LINK)
+    telling = not case.same_devices or (case.cores is not None and first == c.CORES)
+    if not case.first.times_steps if normal else certain and telling and not link_unknown:
+        return None
+    if link_unknown:
+        return MEASUREMENTS["link"]
     likely = [c.CAUSES[one["name"]]["of"] for one in causes[:2]]
     done = {
         # A run that lacks both of the likeliest causes, or none, does not tell them apart.
-        **{name: sum(of in kinds for of in likely) != 1 for name, kinds in _ABSENT.items()},
+        **{name: sum(of in kinds for of in likely) != 1 for name, kinds in _CONTROLS.items()},
         **dict.fromkeys(case.controls, True),
         "link": case.link_measured,
         "sums": case.servers is not None,
@@ -123,7 +131,7 @@ def _most_telling(case: c.Slowdown, causes: Sequence[Mapping[str, Any]]) -> str:
     wanted: list[str] = [best, *others[0], *more, *(name for each in others for name in each)]
     if case.same_devices:
         wanted.insert(0, "cores")
-    return next(name for name in wanted if not done.get(name))
+    return MEASUREMENTS[next(name for name in wanted if not done.get(name))]
 
 
 def _remedies(case: c.Slowdown, many: Floats, weights: Floats) -> list[dict[str, Any]]:
@@ -133,15 +141,15 @@ def _remedies(case: c.Slowdown, many: Floats, weights: Floats) -> list[dict[str,
     """
     last, count, possible = case.last, case.last.devices, [*case.frequent]
     inside, nodes = case.layout(count)
-    tried: list[tuple[str, str | None, Floats, int]] = []
-    for name, factors in c.DECLARED["remedies"].items():
-        each = np.array([1.0, *(factors.get(cause["of"], 1.0) for cause in c.CAUSES.values())])
-        if name != "gradients in 16 bits" or case.training.bytes_each == (4.0,):
-            tried.append((name, None, many * each[:, None, None], count))
+    tried: list[tuple[str, str | None, Floats, int]] = [
+        (name, None, c.total(many, factors), count)
+        for name, factors in c.DECLARED["remedies"].items()
+        if name != "gradients in 16 bits" or case.training.bytes_each == (4.0,)
+    ]
     if nodes > 1 and inside > 1:
-        after = case.parts(inside, reference=inside == case.first.devices)
+        after = c.total(case.parts(inside, reference=inside == case.first.devices))
         tried.append((f"only the {inside} devices of one node", None, after, inside))
-    without = case.parts(count, usual=True)
+    without = c.total(case.parts(count, usual=True))
     curable = [x for x in possible if "remedy" in c.CAUSES[x]]
     tried += [(c.CAUSES[x]["remedy"], x, without, count) for x in curable]
     found = []
@@ -149,7 +157,7 @@ def _remedies(case: c.Slowdown, many: Floats, weights: Floats) -> list[dict[str,
         chosen = slice(None) if cause is None else possible.index(cause)
         share = weights[chosen].ravel()
         more = devices * case.examples(devices) / count / case.examples(count)
-        gains = (c.total(many) / c.total(after) * more)[chosen].ravel()
+        gains = (c.total(many) / after * more)[chosen].ravel()
         if share.sum() < _LEAST_LIKELY:
             continue
         gain, *ends = _quantile(gains, share, (0.5, 0.05, 0.95))

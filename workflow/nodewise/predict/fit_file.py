@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -28,8 +28,6 @@ from nodewise.results.curves import Curve, Measurements, Text
 from nodewise.results.record import Finite
 from nodewise.results.table_files import read_file
 from nodewise.results.tables import build_tables
-
-_DIGITS = 5
 
 
 class Coefficient(Frozen):
@@ -65,32 +63,20 @@ class FittedCurves(Frozen):
     @classmethod
     def of_fit(cls, fitted: Fit, curves: Sequence[Curve]) -> Self:
         """Return a fit of these curves in this form."""
-        parameters = {p.name: p for p in fitted.law.parameters}
         first, coefficients = curves[0], []
+        meanings = {p.name: (p.unit, p.meaning) for p in fitted.law.parameters}
         low, high = interval_of(fitted.draws).tolist()
-        best, draws = fitted.draws[0].tolist(), fitted.draws[1:]
-        sizes = np.abs(np.where(draws == 0, 1.0, draws))
-        scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(sizes)))
-        draws = np.round(draws * scale) / scale
         for i, (name, label) in enumerate(fitted.coefficients):
-            unit = parameters[name].unit
+            unit, meaning = meanings[name]
             if first.payload_bytes is None:
                 unit = unit.replace("s/B", "s per gradient")
             if not first.in_seconds:
                 unit = unit.replace("s", "s of an epoch of one example", 1)
-            coefficients.append(
-                Coefficient(
-                    name=name,
-                    of=label,
-                    unit=unit,
-                    meaning=parameters[name].meaning,
-                    value=best[i],
-                    low=low[i],
-                    high=high[i],
-                    certain=fitted.certain[i],
-                    draws=tuple(draws[:, i].tolist()),
-                )
-            )
+            value, *draws = fitted.draws[:, i].tolist()
+            about: dict[str, Any] = {"unit": unit, "meaning": meaning, "certain": fitted.certain[i]}
+            about |= {"value": value, "low": low[i], "high": high[i]}
+            about["draws"] = tuple(float(f"{draw:.5g}") for draw in draws)
+            coefficients.append(Coefficient(name=name, of=label, **about))
         return cls(
             curves=tuple(curve.name for curve in curves),
             collective=first.collective,
@@ -103,7 +89,8 @@ class FittedCurves(Frozen):
         """Return the fit of these curves.
 
         Raises:
-            ValueError: the law is unknown, or the coefficients are not those of the law.
+            ValueError: the law is unknown, the coefficients are not those of the law, or they have
+                different numbers of draws.
         """
         try:
             law = LAWS.make(self.collective)
@@ -112,7 +99,8 @@ class FittedCurves(Frozen):
         labels = {"model": [curve.name for curve in curves], "link": [curves[0].link]}
         needed = [(p.name, label) for p in law.parameters for label in labels[p.scope]]
         coefficients = tuple((c.name, c.of) for c in self.coefficients)
-        if sorted(coefficients) != sorted(needed):
+        counts = {len(c.draws) for c in self.coefficients}
+        if sorted(coefficients) != sorted(needed) or len(counts) > 1:
             raise ValueError(f"the coefficients are not those of {law.name}")
         return Fit(
             law=law,
@@ -152,8 +140,6 @@ class FitFile(Frozen):
         of_fits = [name for group in self.fits for name in group.curves]
         if len(set(names)) < len(names) or sorted(of_fits) != sorted(names):
             raise ValueError("each curve must be there once, and in one of the fits")
-        if len({len(c.draws) for group in self.fits for c in group.coefficients}) > 1:
-            raise ValueError("all coefficients must have as many draws")
         _ = self.fit_by_curve  # raises if coefficients are not those of their law
         return self
 
@@ -217,12 +203,9 @@ def read_fit(path: Path, *, may_be_empty: bool = False) -> FitFile:
 
 def _with_notes(curve: Curve, fitted: Fit) -> Curve:
     """Return the curve with notes on what the points leave open."""
-    notes = list(curve.notes)
-    open_terms = [
-        name
-        for (name, label), certain in zip(fitted.coefficients, fitted.certain, strict=True)
-        if label in (curve.name, curve.link) and not certain
-    ]
+    notes, labels = list(curve.notes), (curve.name, curve.link)
+    terms = zip(fitted.coefficients, fitted.certain, strict=True)
+    open_terms = [name for (name, label), certain in terms if label in labels and not certain]
     if len(curve.batches) == 1:
         notes.append("one batch per worker: how computing grows with the batch is unknown")
         open_terms = [name for name in open_terms if not name.startswith("compute_")]

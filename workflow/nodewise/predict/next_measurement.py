@@ -60,30 +60,29 @@ def _row(curve: Curve, answers: Answers, asked: NDArray[np.bool_]) -> Row:
     # a shared batch must be divisible by the number of nodes
     whole = np.isclose(batch, np.round(batch)) | np.isin(batch, curve.batches)
     possible = whole | (not curve.batch_known)
-    alike = {(p.nodes, round(p.batch_per_worker, 6)) for p in curve.measured}
-    points = zip(counts.tolist(), batch.tolist(), strict=True)
-    known = [int(n) for n, b in points if (n, round(b, 6)) in alike] or curve.nodes
+    measured = {(p.nodes, round(p.batch_per_worker, 6)) for p in curve.measured}
+    points = zip(counts.astype(int).tolist(), batch.tolist(), strict=True)
+    known = [n for n, b in points if (n, round(b, 6)) in measured] or curve.nodes
     best = best_measurement(
         counts, drawn, minutes, known=known, noise=answers.noise, possible=possible
     )
-    after = np.flatnonzero(possible & (counts > known[-1]))
     mean = losses_of(drawn).mean(axis=0)
     regret, fastest = float(mean.min()), int(counts[mean.argmin()])
     so_far = f"{counted(fastest, curve.node)} would lose {write_percent(regret)} on average"
+    after = np.flatnonzero(possible & (counts > known[-1]))
     if best is not None:
         what = f"so far {so_far}, and this saves {write_percent(best['saved'] / regret)} of it"
     elif most_efficient(curve) > _SUPERLINEAR and fastest > known[-1] and len(after):
-        at = after[np.searchsorted(counts[after], 2 * known[-1]).clip(max=len(after) - 1)]
+        twice = after[counts[after] >= 2 * known[-1]]
+        at = twice[0] if len(twice) else after[-1]
         best = {"nodes": int(counts[at]), "saved": regret, "minutes": float(minutes[at])}
         what = "no formula explains an efficiency over 100 %, so what comes after it is unknown"
     else:
         told = "is known well enough" if regret < _ENOUGH else "is not told by one measurement"
         what = f"Nothing: the fastest number {told}; {so_far}."
     if best:
-        what = (
-            f"Measure {counted(best['nodes'], curve.node)} next: {what}; it takes "
-            f"{best['minutes']:.3g} machine minutes."
-        )
+        minutes_told = f"it takes {best['minutes']:.3g} machine minutes"
+        what = f"Measure {counted(best['nodes'], curve.node)} next: {what}; {minutes_told}."
     batches = float(batch[0]) if curve.batch_known and not np.ptp(batch) else None
     about = {"curve": curve.name, "batch_per_worker": batches, "regret": regret}
     return about | {"fastest": fastest, "nodes": None} | (best or {}) | {"answer": what}

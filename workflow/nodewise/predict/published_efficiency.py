@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from nodewise.core.units import counted
+from nodewise.core.units import counted, write_percent
 from nodewise.predict.cluster_links import constants, link_name
 from nodewise.results.curves import Curve
 from nodewise.results.published import RATE, published_cases
@@ -64,12 +64,10 @@ def standing(
         return None
     low, high = rows["efficiency"].quantile([0.1, 0.9])
     place = "below" if efficiency < low else "above" if efficiency > high else "within the range of"
-    told = (
-        f"{efficiency:.0%} on {devices:,} {node}s is {place} published ones: {low:.0%} to "
-        f"{high:.0%} ({counted(len(rows), 'curve')}, "
-        f"{counted(rows['publisher'].nunique(), 'publisher')})."
-    )
-    return told.replace("%", " %"), rows.sort_values("efficiency")
+    here, low, high = map(write_percent, (efficiency, low, high))
+    many = f"{counted(len(rows), 'curve')}, {counted(rows['publisher'].nunique(), 'publisher')}"
+    told = f"{here} on {devices:,} {node}s is {place} published ones: {low} to {high} ({many})."
+    return told, rows.sort_values("efficiency")
 
 
 @cache

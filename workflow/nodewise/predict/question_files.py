@@ -169,19 +169,20 @@ def predict_points(file: FitFile, path: Path) -> list[Row]:
     predictions = CurvePredictions(file.curves, file.fit_by_curve)
     curves = {curve.name: curve for curve in file.curves}
     rows, asked = read_questions(path, Point, lambda point: (point, point.batch_on(curves)))
-    of_curves: dict[str, list[int]] = {}
+    by_curve: dict[str, list[int]] = {}
     for i, (point, _) in asked.items():
-        of_curves.setdefault(point.curve, []).append(i)
-    done = 0
-    with progress(str(path), len(asked)) as show:
-        for name, places in of_curves.items():
-            for start in range(0, len(places), _AT_ONCE):
-                some = {i: asked[i] for i in places[start : start + _AT_ONCE]}
-                found = _predict_points_of_curve(predictions, curves[name], [*some.values()])
-                for i, answer in zip(some, found, strict=True):
-                    rows[i] |= answer
-                done += len(some)
-                show(done)
+        by_curve.setdefault(point.curve, []).append(i)
+    parts = [
+        (curves[name], places[start : start + _AT_ONCE])
+        for name, places in by_curve.items()
+        for start in range(0, len(places), _AT_ONCE)
+    ]
+    with progress(str(path), len(parts)) as show:
+        for done, (curve, places) in enumerate(parts, 1):
+            answers = _predict_points_of_curve(predictions, curve, [asked[i] for i in places])
+            for i, answer in zip(places, answers, strict=True):
+                rows[i] |= answer
+            show(done)
     return rows
 
 

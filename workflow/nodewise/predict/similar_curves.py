@@ -19,7 +19,7 @@ its source.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import pandas as pd
@@ -62,6 +62,19 @@ class Line:
         """Return the points at these positions."""
         arrays = {name: getattr(self, name)[chosen] for name in ("devices", "hosts", "efficiency")}
         return replace(self, **arrays)
+
+    @cached_property
+    def errors(self) -> list[tuple[str, float, str]]:
+        """The errors of predicting points of the curve from others: kind, error and publisher."""
+        size, found = len(self.devices), []
+        known = [(self.at(slice(cut)), range(cut, size)) for cut in range(1, size)]
+        known += [(self.at(slice(cut, None)), range(cut)) for cut in range(1, size)]
+        known += [(self.at([i - 1, i + 1]), range(i, i + 1)) for i in range(1, size - 1)]
+        for part, targets in known:
+            for i in targets:
+                kind, value, unit = guess(part, self.devices[i], self.hosts[i])
+                found.append((kind, float(self.efficiency[i] - value) / unit, self.publisher))
+        return found
 
 
 def line_of(curve: Curve, batch: float | None = None) -> Line | None:
@@ -148,8 +161,8 @@ class SimilarCurves:
     """
 
     def __init__(self, lines: Iterable[Line]) -> None:
-        examples = [example for line in lines for example in _examples(line)]
-        found = pd.DataFrame(examples, columns=["kind", "error", "publisher"])
+        errors = [error for line in lines for error in line.errors]
+        found = pd.DataFrame(errors, columns=["kind", "error", "publisher"])
         count = found.groupby(["kind", "publisher"])["error"].transform("size")
         self._errors = dict(iter(found.assign(weight=count**-0.5).groupby("kind")))
 
@@ -187,21 +200,3 @@ class SimilarCurves:
         weights = known["weight"] * np.where(known["publisher"] == publisher, OWN, 1.0)
         found = np.quantile(known["error"], shares, weights=weights, method="inverted_cdf")
         return np.asarray(found)
-
-
-@cache
-def published_alone() -> SimilarCurves:
-    """Return the predictor that has learned from all published curves."""
-    return SimilarCurves(read_published())
-
-
-def _examples(line: Line) -> Iterable[tuple[str, float, str]]:
-    """Yield errors of predicting points of a curve from others: kind, error and publisher."""
-    size = len(line.devices)
-    known = [(line.at(slice(cut)), range(cut, size)) for cut in range(1, size)]
-    known += [(line.at(slice(cut, None)), range(cut)) for cut in range(1, size)]
-    known += [(line.at([i - 1, i + 1]), range(i, i + 1)) for i in range(1, size - 1)]
-    for part, targets in known:
-        for i in targets:
-            kind, value, unit = guess(part, line.devices[i], line.hosts[i])
-            yield kind, float(line.efficiency[i] - value) / unit, line.publisher
