@@ -40,6 +40,10 @@ WITHIN = {"V100": "nvlink2", "A100": "nvlink3", "H100": "nvlink4", "H200": "nvli
 WITHIN |= {"B200": "nvlink5", "Blackwell": "nvlink5", "L40S": "pcie4"}
 # Devices that NVLink connects, where these are more than those of a node: racks of 18 nodes.
 RACKS = {"GB200": 72, "GB300": 72}
+_CARDS = (  # `8x ConnectX-6 IB HDR 200Gb/Sec`, and `InfiniBand 100 Gb/sec (4X EDR) 10x Mellanox`
+    re.compile(r"(?P<count>\d+) ?x(?! ?Ethernet)[^,;|]*?(?P<gbit>\d{3}) ?G"),
+    re.compile(r"(?P<gbit>\d{3}) ?Gb/s[^,;|]*?(?P<count>\d+)x(?! ?Ethernet)"),
+)
 _MEDIAN = 1.2533  # standard error of a median relative to that of a mean
 
 
@@ -150,8 +154,9 @@ def _by_name(names: pd.Series, values: Mapping[str, Any]) -> list[Any]:
 
 def _gbit(text: str) -> float:
     """Return the Gbit/s of a node's links in a submitter's words; default: eight cards of 200."""
-    cards = re.search(r"(\d+) ?x (?!Ethernet)[^,;|]*?(\d{3}) ?G", str(text).split("Compute:")[-1])
-    return int(cards[1]) * float(cards[2]) if cards else 1600.0
+    compute = str(text).split("Compute:")[-1]
+    cards = next(filter(None, (way.search(compute) for way in _CARDS)), None)
+    return int(cards["count"]) * float(cards["gbit"]) if cards else 1600.0
 
 
 def _scatter(runs: pd.DataFrame) -> float:
