@@ -195,7 +195,7 @@
     if (1e6 * number("parameters") > data.largest) {
       lines.push(`No tested model had more than ${three(data.largest / 1e6)} million parameters.`);
     }
-    const href = preset().source?.split(" ")[0];
+    const href = preset().source;
     const rings = href ? element("a", { href, textContent: "published measurements" }) : "our measurements";
     const text = [...lines, law ? "" : THROUGHPUT].join(" ");
     return measured ? [text, " Rings: ", rings, "."] : [text];
