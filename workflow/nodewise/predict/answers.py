@@ -233,7 +233,7 @@ class Answers:
             "batch_per_worker": self.batch,
             "global_batch": self.nodes * self.batch,
         }
-        for name in QUANTITIES:
+        for name in ("step_s", "samples", "time", "cost", "energy", "speedup", "efficiency"):
             names = (name, f"{name}_low", f"{name}_high")
             columns |= dict(zip(names, with_interval(getattr(self, name)), strict=True))
         table = pd.DataFrame(columns).assign(chance=self.chance, kind=self.kind)
@@ -379,8 +379,6 @@ def _knee(answers: Answers) -> Floats:
     return np.where(pays, -answers.nodes, np.inf)
 
 
-QUANTITIES = ("step_s", "samples", "time", "cost", "energy", "speedup", "efficiency")
-"""The quantities of the table, which have intervals."""
 STEP_TIME = {"step_s": "step_time_s", "step_s_low": "low", "step_s_high": "high"}
 """How `predict` and `forecast` call step times in JSON."""
 OBJECTIVES: Mapping[str, Callable[[Answers], Floats]] = {

@@ -31,6 +31,8 @@ CONFUSED, WHOLE = "weak and strong scaling confused", "data not sharded"
 ALONE = "only one device used"
 _PART = {name: part for part, name in enumerate(CAUSES, 1)}  # the first part is computing
 
+Added = dict[str, Floats]
+"""Seconds that causes add to a step, each (1 + DRAWS,)."""
 NORMAL = 0.85
 """Scaling with this efficiency is normal."""
 _TYPICAL_PARAMETERS = 25e6  # where they are not known, with a scatter of 1.5 of the logarithm
@@ -162,13 +164,12 @@ class Slowdown:
                 number in question is of the same devices.
             usual: whether to leave out what causes add.
         """
-        n, first, last = devices, self.first.devices, self.last.devices
-        inside, nodes = self.layout(n, reference=reference)
-        slower, sent, latencies = self._draws.parts((inside, nodes))
+        layout = self.layout(devices, reference=reference)
+        slower, sent, latencies = self._draws.parts(layout)
         # Examples of a device that were expected, relative to the reference's.
-        expected = first / n if self.misread else self.examples(n)
+        expected = self.first.devices / devices if self.misread else self.examples(devices)
         compute = self._compute_s * expected
-        slow = compute * np.minimum(slower, 1 + _USUAL_WAIT * np.log2(n))
+        slow = compute * np.minimum(slower, 1 + _USUAL_WAIT * np.log2(devices))
         sent *= self._payload
         sent[1] *= self._slow
         question = sent[int(self.across)]
@@ -181,6 +182,42 @@ class Slowdown:
         if usual:
             return parts
         usual_s = slow + (bytes_s + latencies) * seen
+        added = self._of_computing(devices, layout[0], expected, usual_s)
+        added |= self._of_exchange(devices, layout[1], question, slow)
+        added[NO_OVERLAP] = (bytes_s + latencies) * (1 - seen)
+        # Each device receives the rows of every other: n − 1 times what a ring sends.
+        added[SPARSE] = bytes_s * devices / 2 * np.exp(self._size - 1.5)
+        spared = reference and (devices == 1 or self.same_devices)
+        for row, cause in enumerate(self.frequent):
+            if cause in added and (cause == INPUT or not spared):
+                parts[_PART[cause], row] += added[cause]
+        return parts
+
+    def _of_computing(self, n: int, inside: int, expected: float, usual_s: Floats) -> Added:
+        """Return what causes add to a usual step of n devices, so many of them inside a node."""
+        first, compute = self.first.devices, self._compute_s * expected
+        # Devices share a source. It delivers less than as many more examples, or fewer in all.
+        rising = np.where(self._chance < _SATURATED, 0.0, self._share)
+        rate = (self.last.devices / first) ** rising
+        rate *= (n / first) ** (-0.5 * np.maximum(0, self._other - 0.5))
+        # Processes share the cores of a machine. CPUs also wait for the slowest core.
+        need = 2 * inside * np.exp(0.8 * self._size)
+        crowded = need / (self.cores or 16 * np.exp(0.7 * self._other)) - 1
+        busy = (inside - 1) * self._share + np.exp(0.7 * self._size)
+        return {
+            INPUT: np.maximum(0.0, self._first_s * n * expected / first / rate - usual_s),
+            # Some ms of each step, or a share of the reference's, do not shrink with its examples.
+            SHORT: 5e-3 * np.exp(0.8 * self._size) + self._compute_s * self._share * (1 - expected),
+            WHOLE: (n / first - 1) * usual_s,  # each device reads all data
+            CORES: compute * (busy if self.cpu else np.maximum(0, crowded)),
+            STRAGGLERS: 0.12 * np.exp(0.8 * self._size) * np.log2(n) * compute,
+            LOGGING: 0.3 * np.exp(self._size) * compute,
+            ALONE: compute * (n - 1),  # one device does the work of all
+            CONFUSED: self._compute_s * (1 - expected),  # each has all examples of the reference
+        }
+
+    def _of_exchange(self, n: int, nodes: int, question: Floats, slow: Floats) -> Added:
+        """Return what causes add to the bytes on the link in question and to computing."""
         # Each gradient is a message of its own, of 0.1 ms in a node and 0.5 ms between nodes.
         tensors = self.tensors or 100 * np.exp(0.8 * self._other)
         latency = (0.5e-3 if nodes > 1 else 0.1e-3) * np.exp(0.7 * self._size)
@@ -189,36 +226,12 @@ class Slowdown:
         ends = nodes if nodes > 1 else n
         senders = np.where(self._chance < 0.5, n, ends) / max(self.servers or 1, 1)
         once = question / (2 * (1 - 1 / max(ends, 2)))
-        # Devices share a source. It delivers less than as many more examples, or fewer in all.
-        rate = (last / first) ** np.where(self._chance < _SATURATED, 0.0, self._share)
-        rate = rate * (n / first) ** (-0.5 * np.maximum(0, self._other - 0.5))
-        # Processes share the cores of a machine. CPUs also wait for the slowest core.
-        need = 2 * inside * np.exp(0.8 * self._size)
-        crowded = need / (self.cores or 16 * np.exp(0.7 * self._other)) - 1
-        busy = (inside - 1) * self._share + np.exp(0.7 * self._size)
-        added = {
+        return {
             # The link in use is 3 to 100 times slower than the one that is there.
             LINK: question * (3 * 33**self._share - 1),
-            INPUT: np.maximum(0.0, self._first_s * n * expected / first / rate - usual_s),
             MESSAGES: tensors * latency * np.log2(2 * n) / 2,
             SERVERS: np.maximum(0, once * senders * (1 + self._share) - slow * (self._other > 0)),
-            # Some ms of each step, or a share of the reference's, do not shrink with its examples.
-            SHORT: 5e-3 * np.exp(0.8 * self._size) + self._compute_s * self._share * (1 - expected),
-            WHOLE: (n / first - 1) * usual_s,  # each device reads all data
-            CORES: compute * (busy if self.cpu else np.maximum(0, crowded)),
-            STRAGGLERS: 0.12 * np.exp(0.8 * self._size) * np.log2(n) * compute,
-            NO_OVERLAP: (bytes_s + latencies) * (1 - seen),
-            LOGGING: 0.3 * np.exp(self._size) * compute,
-            # Each device receives the rows of every other: n − 1 times what a ring sends.
-            SPARSE: bytes_s * n / 2 * np.exp(self._size - 1.5),
-            ALONE: compute * (n - 1),  # one device does the work of all
-            CONFUSED: self._compute_s * (1 - expected),  # each has all examples of the reference
         }
-        spared = reference and (n == 1 or self.same_devices)
-        for row, cause in enumerate(self.frequent):
-            if cause in added and (cause == INPUT or not spared):
-                parts[_PART[cause], row] += added[cause]
-        return parts
 
 
 def total(parts: Floats, factors: Mapping[str, float] | None = None) -> Floats:
