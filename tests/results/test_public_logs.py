@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from nodewise.core.errors import UserError
+from nodewise.results.convert import pattern_of_user
 from nodewise.results.importers import read_rows
-from nodewise.results.log_format import pattern_of_user
 
 LOGS = yaml.safe_load(Path("tests/results/files/public_logs.yaml").read_text())
 

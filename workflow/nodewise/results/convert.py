@@ -12,7 +12,7 @@ from nodewise.core.files import check_writable
 from nodewise.results.curves import CurveRow, check_rows
 from nodewise.results.importers import IMPORTERS, read_rows
 from nodewise.results.importers.curve_csv import COLUMNS
-from nodewise.results.log_format import FIELDS, pattern_of_user
+from nodewise.results.log_format import FIELDS, LogFormat
 
 _FIELDS = {"curve": r".+?", "devices": r"\d+", "batch": r"\d+", "global_batch": r"\d+"}
 _MOST_STARS = 3  # more could take hours to match a long name
@@ -94,6 +94,23 @@ def convert(
     table = table.dropna(axis="columns", how="all")
     table.attrs["notes"] = [*notes]
     return table
+
+
+def pattern_of_user(text: str) -> LogFormat:
+    """Return the importer of logs whose results match a regular expression.
+
+    Raises:
+        UserError: it is no regular expression, or it has other groups than `FIELDS`, or none.
+    """
+    try:
+        groups = re.compile(text).groupindex.keys()
+    except re.error as error:
+        raise UserError(f"--pattern {text[:60]}: is no regular expression ({error})") from None
+    if not groups or groups - FIELDS.keys():
+        unknown = ", ".join(sorted(groups - FIELDS.keys()))
+        problem = f"group {unknown} is not known" if unknown else "has no named group"
+        raise UserError(f"--pattern {text[:60]}: {problem}; allowed are {', '.join(FIELDS)}")
+    return LogFormat(example=text, results=[text], warm_up="")
 
 
 def _fields_of_name(path: Path, pattern: str) -> dict[str, Any]:

@@ -5,27 +5,18 @@ ignored.
 """
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
 
-QUANTITIES = {"throughput": "samples_per_s", "step_time": "step_time_s"}
-QUANTITIES |= dict.fromkeys(("run_time", "epoch_time"), "epoch_time_s")
-"""The clock of each quantity. A run, or an epoch, does the same work on any number of devices."""
+from nodewise.core.schema import read_tree
 
-SECONDS = {
-    **dict.fromkeys(("ns", "nsec"), 1e-9),
-    **dict.fromkeys(("us", "\u03bcs", "usec"), 1e-6),
-    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 1e-3),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
-    **dict.fromkeys(("d", "day", "days"), 86_400.0),
-}
+_UNITS = read_tree(Path(__file__).with_name("units.yaml"))
+QUANTITIES: Mapping[str, str] = _UNITS["quantities"]
+"""The clock of each quantity."""
+SECONDS: Mapping[str, float] = _UNITS["seconds"]
 """The seconds of each unit of time."""
-_STEPS = ("step", "steps", "it", "iter", "iters", "iteration", "iterations", "batch", "batches")
-_EXAMPLES = re.compile(r"(im(g|age)|sample|example|seq(uence)?|sentence|record|video|clip)s?")
-_DEVICE = re.compile(
-    r"([gtcnhix]pu|device|accelerator|chip|core|card|worker|replica|rank|process(es)?)s?"
-)
-PREFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}  # of units
+PREFIXES: Mapping[str, float] = _UNITS["prefixes"]
+_STEP, _EXAMPLE, _DEVICE = (re.compile(_UNITS[name]) for name in ("step", "example", "device"))
 
 
 def parse_unit(quantity: str, unit: str) -> tuple[str, float]:
@@ -37,6 +28,8 @@ def parse_unit(quantity: str, unit: str) -> tuple[str, float]:
     Raises:
         ValueError: the unit is not known, or is not one of the quantity.
     """
+    if quantity not in QUANTITIES:
+        raise ValueError(f"quantity must be one of {', '.join(QUANTITIES)}")
     return _parse_rate(unit) if quantity == "throughput" else _parse_time(quantity, unit)
 
 
@@ -54,7 +47,7 @@ def _parse_rate(unit: str) -> tuple[str, float]:
     what, *below = _parts(unit)
     times = [SECONDS[part] for part in below if part in SECONDS]
     others = [part for part in below if part not in SECONDS]
-    steps = what in _STEPS
+    steps = _STEP.fullmatch(what)
     per_device = len(others) == 1 and is_per_device(unit) and not steps
     if what in SECONDS or len(times) > 1 or (others and not per_device):
         raise ValueError(
@@ -63,14 +56,14 @@ def _parse_rate(unit: str) -> tuple[str, float]:
     per_s = 1 / times[0] if times else 1.0
     if steps:
         return "steps_per_s", per_s
-    thousands = what.startswith(" ", 1) or _EXAMPLES.fullmatch(what[1:])  # kimages, k tokens
+    thousands = what.startswith(" ", 1) or _EXAMPLE.fullmatch(what[1:])  # kimages, k tokens
     return "samples_per_s", per_s * (PREFIXES.get(unit[:1], 1.0) if thousands else 1.0)
 
 
 def _parse_time(quantity: str, unit: str) -> tuple[str, float]:
     time, *below = _parts(unit)
     of = below[0] if below else ""
-    if time not in SECONDS or _EXAMPLES.fullmatch(of):
+    if time not in SECONDS or _EXAMPLE.fullmatch(of):
         raise ValueError(
             f"{unit!r} is not known: must be ns, us, ms, s, min, h or d, such as "
             f"{'ms/step' if quantity == 'step_time' else 'h/epoch'}"

@@ -6,7 +6,6 @@ put before them, which is learned from the log: see `text_of`.
 """
 
 import itertools
-import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -41,23 +40,6 @@ _ANY_NUMBERED = r"(?=\\w*\\d)(\\w++)"  # puts the pattern of such words in their
 _DIGITS = 6  # of a number of devices, to which rounded batches lead
 _LONGEST_PREFIX = 300
 _MOST_PREFIXES = 20
-
-
-def pattern_of_user(text: str) -> "LogFormat":
-    """Return the importer of logs whose results match a regular expression.
-
-    Raises:
-        UserError: it is no regular expression, or it has other groups than `FIELDS`, or none.
-    """
-    try:
-        groups = re.compile(text).groupindex.keys()
-    except re.error as error:
-        raise UserError(f"--pattern {text[:60]}: is no regular expression ({error})") from None
-    if not groups or groups - FIELDS.keys():
-        unknown = ", ".join(sorted(groups - FIELDS.keys()))
-        problem = f"group {unknown} is not known" if unknown else "has no named group"
-        raise UserError(f"--pattern {text[:60]}: {problem}; allowed are {', '.join(FIELDS)}")
-    return LogFormat(example=text, results=[text], warm_up="")
 
 
 @dataclass(frozen=True)
@@ -105,17 +87,18 @@ class LogFormat:
         known = [self.start or self.results[0], *self.results, *self.settings]
         anchored = [pattern for pattern in known if pattern.startswith("^")]
         text = text_of(path, anchored or known[:1])
-        problems: list[tuple[re.Match[str], str]] = []
-        found = (_find(pattern, text) for pattern in self.results)
-        results = next(filter(None, found), [])
+        results = next(filter(None, (_find(pattern, text) for pattern in self.results)), [])
         first_end = results[0].end() if results and not self.scattered else len(text)
         settings = [lines for pattern in self.settings if (lines := _find(pattern, text))]
-        for lines in settings:
-            said = lines[0].groups()
-            again = [line for line in lines if line.start() > first_end or line.groups() != said]
-            problems += [(line, "another run begins; give each its own file") for line in again]
-        for sign, why in self.refused.items():
-            problems += [(line, why) for line in _find(sign, text)]
+        problems = [
+            (line, "another run begins; give each its own file")
+            for lines in settings
+            for line in lines
+            if line.start() > first_end or line.groups() != lines[0].groups()
+        ]
+        problems += [
+            (line, why) for sign, why in self.refused.items() for line in _find(sign, text)
+        ]
         for line, why in problems:
             number = text.count("\n", 0, line.start()) + 1
             raise UserError(f"{path}: line {number}: {why}")
@@ -163,25 +146,22 @@ def _uncaptured(found: re.Match[str]) -> str:
 def _columns(path: Path, matches: Sequence[re.Match[str]]) -> dict[str, Any]:
     """Return the fields of a result and its settings by column, in seconds."""
     row: dict[str, Any] = {}
-    groups = ((one, *item) for one in matches for item in one.groupdict("").items())
-    for found, name, text in groups:
-        column, unit = FIELDS[name]
-        if text and unit is None:
+    for found, name in ((one, name) for one in matches for name in one.groupdict() if one[name]):
+        (column, unit), text = FIELDS[name], found[name]
+        if unit is None:
             row[column] = COLLECTIVES.get(text, text) if name == "collective" else text
-        elif text and unit:
-            prefix = _PREFIX.match(found.string, found.end(name))
-            try:
-                number = float(_THOUSANDS.sub("", text))
-            except ValueError:
-                raise UserError(f"{path}: {name} must be a number, not {text!r:.40}") from None
-            number *= PREFIXES[prefix[0].strip()] if prefix else 1.0
-            row[column] = row.get(column, 1.0) * number * unit
-    if "stopped" in row:
-        seconds = row.pop("stopped") - row.pop("started", 0.0)
-        row["epoch_time_s"] = seconds / (row.pop("epochs", 1.0) or 1.0)
-    if {"steps", "run_s"} <= set(row):
-        made = row.pop("steps") - row.pop("steps_before", 0.0)
-        row["steps_per_s"] = made / (row.pop("run_s") or math.nan)
+            continue
+        prefix = _PREFIX.match(found.string, found.end(name))
+        try:
+            number = float(_THOUSANDS.sub("", text))
+        except ValueError:
+            raise UserError(f"{path}: {name} must be a number, not {text!r:.40}") from None
+        number *= PREFIXES[prefix[0].strip()] if prefix else 1.0
+        row[column] = row.get(column, 1.0) * number * unit
+    for derived, (end, begin, divisor, usual) in DECLARED["derived"].items():
+        if end in row:
+            difference = row.pop(end) - row.pop(begin, 0.0)
+            row[derived] = difference / (row.pop(divisor, usual) or usual)
     if {"hosts", "devices_per_host"} <= set(row):
         row.setdefault("nodes", row["hosts"] * row["devices_per_host"])
     if "nodes" not in row and {"global_batch", "batch_per_worker"} <= set(row):

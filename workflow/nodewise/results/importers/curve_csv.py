@@ -10,7 +10,7 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.results.csv_file import parse_number, read_header, read_table
-from nodewise.results.curve_units import QUANTITIES, is_per_device, parse_unit
+from nodewise.results.curve_units import is_per_device, parse_unit
 from nodewise.results.curves import CLOCKS, TEXT_LENGTH, CurveRow
 from nodewise.results.importers import IMPORTERS
 from nodewise.results.log_format import COLLECTIVES, DECLARED
@@ -27,8 +27,6 @@ _AS_WRITTEN = COLUMNS & set(CurveRow.model_fields)
 
 _CLOSE = 0.8  # similarity from which an unknown column counts as misspelt
 _WITHOUT_BATCH = {"samples_per_s", "epoch_time_s", "global_batch"}  # what is known without one
-_MLPERF = re.compile(r"https?://github\.com/mlcommons/[^/]+/tree/[^/]+/([^/]+)")
-_REPOSITORY = re.compile(r"https?://github\.com/([^/]+/[^/]+)")
 
 
 class CurveCsv:
@@ -65,14 +63,7 @@ class CurveCsv:
         rows = []
         for number, values in lines:
             texts = {name: text for name, text in zip(names, values, strict=False) if text}
-            place = f"{path}: row {number}"
-            if of_machines:
-                try:
-                    machines, inside = (parse_number(texts.get(name, "")) for name in _OF_MACHINES)
-                except ValueError as error:
-                    raise UserError(f"{place}, nodes and devices_per_node: {error}") from None
-                texts |= {"hosts": texts["nodes"], "nodes": f"{machines * inside:.12g}"}
-            rows.append(_row(texts, place))
+            rows.append(_row(texts, f"{path}: row {number}", of_machines=of_machines))
         table = pd.DataFrame(rows)
         table.attrs["notes"] = [f"columns not used: {', '.join(unknown)}"] if unknown else []
         return table
@@ -105,7 +96,7 @@ def _check_header(path: Path, names: list[str]) -> list[str]:
     return unknown
 
 
-def _row(texts: Mapping[str, str], place: str) -> dict[str, Any]:
+def _row(texts: Mapping[str, str], place: str, *, of_machines: bool) -> dict[str, Any]:
     """Return a row with the texts of the file, and its value in seconds or per second."""
     algorithm = COLLECTIVES.get(texts.get("algorithm", "").lower(), "")
     name, bracket, settings = texts.get("collective", algorithm).lower().partition("(")
@@ -114,22 +105,23 @@ def _row(texts: Mapping[str, str], place: str) -> dict[str, Any]:
     row: dict[str, Any] = {name: text for name, text in texts.items() if name in _AS_WRITTEN}
     row |= {"collective": law + bracket + settings, "location": place}
     row["publisher"] = publisher_of(texts.get("source_url", ""))
-    if not set(_VALUE) & set(texts):
-        return row
-    quantity, unit = texts.get("quantity", ""), texts.get("unit", "")
-    if quantity not in QUANTITIES:
-        raise UserError(f"{place}, quantity: must be one of {', '.join(QUANTITIES)}")
+    at, unit = "nodes and devices_per_node", texts.get("unit", "")
     try:
-        clock, unit_value = parse_unit(quantity, unit)
-        value = parse_number(texts.get("value", "")) * unit_value
+        if of_machines:
+            machines, inside = (parse_number(texts.get(name, "")) for name in _OF_MACHINES)
+            row |= {"hosts": texts["nodes"], "nodes": f"{machines * inside:.12g}"}
+        if set(_VALUE) & set(texts):
+            at = "value and unit"
+            clock, unit_value = parse_unit(texts.get("quantity", ""), unit)
+            clock += "_per_device" if clock == "samples_per_s" and is_per_device(unit) else ""
+            value = parse_number(texts.get("value", "")) * unit_value
+            row |= {"unit_value": unit_value, clock: value}
     except ValueError as error:
-        raise UserError(f"{place}, value and unit: {error}") from None
-    each = clock == "samples_per_s" and is_per_device(unit)
-    return row | {"unit_value": unit_value, f"{clock}_per_device" if each else clock: value}
+        raise UserError(f"{place}, {at}: {error}") from None
+    return row
 
 
 def publisher_of(address: str) -> str:
     """Return the publisher: the submitter for MLPerf, owner/repository on GitHub, else the site."""
-    match = _MLPERF.match(address) or _REPOSITORY.match(address)
-    name = match[1].lower() if match else re.sub(r"^https?://", "", address).partition("/")[0]
+    name = re.sub(DECLARED["publisher"], r"\1\2\3", address).lower()
     return "".join(filter(str.isprintable, name))[:TEXT_LENGTH]

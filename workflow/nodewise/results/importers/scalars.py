@@ -8,6 +8,7 @@ events are declared in log_formats.yaml. https://www.tensorflow.org/tutorials/lo
 the format of the file.
 """
 
+import io
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +33,6 @@ _OTHERS = re.compile(DECLARED["scalars"]["others"])
 
 _START_BYTES = 100
 MOST_BYTES = 500_000_000
-_LARGEST_CHECKED = 100_000  # bytes of an event; larger ones are graphs and pictures
 _FLOATS = {1: "<f4", 2: "<f8"}  # of a tensor, by its type
 
 _POOL = DescriptorPool()
@@ -133,42 +133,30 @@ def training_rates(path: Path, logged: Mapping[str, Sequence[str]]) -> pd.DataFr
 
 def _events(content: bytes) -> Iterator[bytes]:
     """Yield the events of a file. The last may be incomplete: its program may still be running."""
-    at = 0
-    while at < len(content):
-        size = int.from_bytes(content[at : at + 8], "little")
-        for low, high in ((at, at + 8), (at + 12, at + 12 + size)):  # their checksums follow them
-            if high + 4 > len(content):
-                return
-            right = int.from_bytes(content[high : high + 4], "little")
-            if high - low <= _LARGEST_CHECKED and checksum(content[low:high]) != right:
-                raise DecodeError(f"wrong checksum at byte {low:,}")
-        yield content[low:high]
-        at = high + 4
+    file = io.BytesIO(content)
+    while (size := _checked(file, 8)) and (event := _checked(file, int.from_bytes(size, "little"))):
+        yield event
+
+
+def _checked(file: io.BytesIO, size: int) -> bytes:
+    """Return the next `size` bytes, whose checksum follows them; empty at the end of the file."""
+    at, part, right = file.tell(), file.read(size), file.read(4)
+    if len(right) == 4 and checksum(part) != int.from_bytes(right, "little"):
+        raise DecodeError(f"wrong checksum at byte {at:,}")
+    return part if len(right) == 4 else b""
 
 
 def _numbers(value: Message) -> list[float]:
     """Return the numbers of a logged value, if it is one of these types."""
-    if value.HasField("simple_value"):
-        return [value.simple_value]
     tensor = value.tensor
     packed = tensor.tensor_content if tensor.dtype in _FLOATS else b""
-    numbers = np.frombuffer(packed, _FLOATS[tensor.dtype]).tolist() if packed else []
-    return [*tensor.float_val, *tensor.double_val, *numbers]
+    unpacked = np.frombuffer(packed, _FLOATS.get(tensor.dtype))
+    return [*value.simple_value, *tensor.float_val, *tensor.double_val, *unpacked.tolist()]
 
 
 def checksum(content: bytes) -> int:
-    """Return the masked CRC-32C of a record, as TensorFlow writes it."""
-    crc = 0xFFFFFFFF
-    for byte in content:
-        crc = _CRC[(crc ^ byte) & 0xFF] ^ crc >> 8
-    crc ^= 0xFFFFFFFF
+    """Return the masked CRC-32C of a part of a record, as TensorFlow writes it."""
+    import google_crc32c
+
+    crc: int = google_crc32c.value(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def _crc_of_byte(crc: int) -> int:
-    for _ in range(8):
-        crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
-    return crc
-
-
-_CRC = [*map(_crc_of_byte, range(256))]
