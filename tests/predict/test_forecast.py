@@ -227,7 +227,7 @@ def test_a_table_of_cases_is_answered_row_by_row(tmp_path):
     row = {"case": "a", "model": "ResNet-50", "parameters": 25.6e6, "precision": "fp16/amp"}
     row |= {"device": "V100", "devices_per_node": 8, "within_kind": "nvlink2", "exchange": "nccl"}
     row |= {"between_gbit": 100, "transport": "rdma", "batch_per_device": 64, "n_devices": 16}
-    row |= {"baseline_devices": 1, "throughput_samples_per_s": 700, "value": "mine"}
+    row |= {"baseline_devices": 1, "throughput_samples_per_s": 700, "value": "mine", "minutes": 9}
     wrong = {"parameters": "many", "transport": "pigeon", "exchange": "foo", "n_devices": 1.5}
     rows = [row, row | {"transport": ""}, row | {"within_kind": "x" * 300}]
     rows += [row | {name: text} for name, text in wrong.items()]
@@ -235,6 +235,7 @@ def test_a_table_of_cases_is_answered_row_by_row(tmp_path):
     pd.DataFrame([row | {"n_devices": 1}]).to_csv(path, index=False)
     (same,) = run("--cases", path)
     assert (same["low"], same["value"], same["high"]) == (700, 700, 700)  # as measured
+    assert "minutes" not in same and "700" in show("--cases", path).stdout
     pd.DataFrame(rows).to_csv(path, index=False)
     known, any_transport, too_long, *refused = run("--cases", path)
     assert too_long["error"].startswith("within_kind")

@@ -30,7 +30,8 @@ from nodewise.results.curves import MOST_NODES, Batch, Curve, Text, same_batch
 Row = dict[str, Any]
 Amount = Annotated[float, Field(gt=0, le=1e18)]
 Count = Annotated[int, Field(ge=1, le=MOST_NODES)]
-_ADDED = ("value", "low", "high", "unit", "extrapolated", "error")
+_ADDED = ["value", "low", "high", "unit", "extrapolated", "error"]
+_ADDED += [f"{name}{end}" for name in ("samples", "minutes") for end in ("", "_low", "_high")]
 _AT_ONCE = 5_000  # points that are predicted together: their draws take 16 MB
 
 
