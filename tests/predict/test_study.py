@@ -26,7 +26,7 @@ from nodewise.predict.study import (
     judge,
 )
 from nodewise.results import published
-from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, FIT_COLUMNS, PUBLISHED
+from nodewise.results.columns import COLUMNS, CURVE_KEY, FIT_COLUMNS
 from nodewise.results.curve_points import measured_points, published_points
 from nodewise.results.table_files import read_file, read_tables, typed, write_tables
 
@@ -45,7 +45,9 @@ LAUNCH |= {"dataset": "fashion_mnist", "data_origin": "official", "machine": "a 
 LAUNCH |= {"cluster": "local", "cpu_share": 1.0, "rate_mbit": np.nan, "latency_ms": 0.0}
 LAUNCH |= {"kind": "measured", "status": "ok", "whole_epochs": False, "pipeline": "sharded"}
 LAUNCH |= {"exchange": "ring", "options": "{}"}
-NO_CURVES, NO_CELLS, NO_PUBLISHED = typed((), CURVES), typed((), CELLS), typed((), PUBLISHED)
+CELLS, CURVES = COLUMNS["cells"], COLUMNS["curves"]
+NO_CURVES, NO_CELLS = typed((), CURVES), typed((), CELLS)
+NO_PUBLISHED = typed((), COLUMNS["published"])
 
 
 def launches(

@@ -13,8 +13,10 @@ import make_records as make
 import rendering
 from mistakes import user_error
 from nodewise.results import compare_runs
-from nodewise.results.columns import CELLS
+from nodewise.results.columns import COLUMNS
 from nodewise.results.table_files import typed, write_csv
+
+CELLS = COLUMNS["cells"]
 
 
 def cells(times, **changes):

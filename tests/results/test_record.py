@@ -90,11 +90,6 @@ def test_a_calibration_of_zeros_is_refused(tmp_path, field):
     assert f".{field}: 0.0 is not allowed, must be more than 0" in said
 
 
-def test_older_records_have_the_input_of_each_step():
-    record = Record.model_validate_json(with_changes({f"{WORKER}.input_us": [1, 2, 4]}))
-    assert record.result.workers[0].input_us == 7
-
-
 def test_a_failed_cell_is_a_record_too_whose_reason_is_one_line_without_control_characters():
     failure = FAILURE | {"reason": "lost\n\x1b[31mpeer\u202e"}
     text = with_changes({"status": "failed", "result": None, "failure": failure})

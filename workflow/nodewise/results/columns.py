@@ -27,8 +27,6 @@ COLUMNS = {name: columns for name, columns in _TYPES.items() if name not in _OF_
 """The types of the columns of each table, in the order of the columns."""
 FIT_COLUMNS = {name: columns for name, columns in _TYPES.items() if name in _OF_FITS}
 """The same for the tables of fits and of their validation."""
-CELLS, CURVES, CURVE_POINTS = COLUMNS["cells"], COLUMNS["curves"], COLUMNS["curve_points"]
-PUBLISHED = COLUMNS["published"]
 AXES = ["study", "experiment", "model", "dataset", "strategy", "cluster"]
 AXES += ["batch_per_worker", "nodes"]
 SPLIT = [f"{part}_s" for part in PARTS]

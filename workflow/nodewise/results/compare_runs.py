@@ -13,13 +13,13 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import students_t
-from nodewise.results.columns import CELLS, CURVE_KEY
+from nodewise.results.columns import COLUMNS, CURVE_KEY
 from nodewise.results.table_files import read_file, typed
 from nodewise.results.tables import build_tables
 
 LEVEL = 0.99
 CHANGES = {
-    **{name: CELLS[name] for name in CURVE_KEY},
+    **{name: COLUMNS["cells"][name] for name in CURVE_KEY},
     **dict.fromkeys(("old_launches", "new_launches"), "int64"),
     **dict.fromkeys(("old_s", "new_s", "old_reference_s", "new_reference_s"), "float64"),
     **dict.fromkeys(("ratio", "low", "high"), "float64"),
@@ -38,7 +38,7 @@ def read_cells(folder: Path) -> pd.DataFrame:
     """
     path = folder / "cells.parquet"
     if path.is_file():
-        return read_file(path, CELLS)
+        return read_file(path, COLUMNS["cells"])
     records = sorted(folder.rglob("repeat~*.json"))
     if not records:
         raise UserError(f"{folder}: holds neither tables (cells.parquet) nor records")

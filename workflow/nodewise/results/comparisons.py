@@ -8,15 +8,11 @@ import pandas as pd
 
 from nodewise.core.exchanges import exchanges_where
 from nodewise.results.columns import SINGLE, SPLIT
-from nodewise.results.queries import GROUP, POINT, compared_strategies, with_labels
+from nodewise.results.queries import GROUP, POINT, with_labels
 from nodewise.results.tables import join_cautions
 
 ALIKE = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
 """The columns in which two points must agree to be compared."""
-SIDE_BY_SIDE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
-"""The columns in which points must agree to compare their strategies."""
-OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
-"""The columns in which points must agree to be compared over their batches."""
 SPLIT_LONGER = 0.25
 SHORT_S = 0.01
 _SECONDS = [SPLIT[0], "input_s", *SPLIT[1:]]
@@ -30,18 +26,6 @@ def on_devices(points: pd.DataFrame) -> "pd.Series[bool]":
 def sum_gradients(points: pd.DataFrame) -> "pd.Series[bool]":
     """Return which points sum the whole gradients of all nodes in every step."""
     return points["exchange"].isin(exchanges_where(lambda exchange: exchange.sums_gradients))
-
-
-def most_strategies(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the points, equal in the columns `SIDE_BY_SIDE`, that compare the most strategies.
-
-    Of several such groups it is the one on the most nodes. There are no rows if no group compares
-    two strategies.
-    """
-    groups = [one for _, one in rows.groupby(SIDE_BY_SIDE) if one["strategy"].nunique() > 1]
-    if not groups:
-        return rows[:0]
-    return max(groups, key=lambda one: (one["strategy"].nunique(), one["nodes"].iloc[0]))
 
 
 def with_rate_intervals(rows: pd.DataFrame) -> pd.DataFrame:
@@ -69,8 +53,14 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     are the range that follows from the intervals of both step times; NaN if one of them had a
     single launch. Cautions about the reference also apply to the point.
     """
-    rows = _with_reference(with_labels(curves[curves["strategy"] != SINGLE]), curves)
-    rows = rows.dropna(subset="speedup").assign(line=lambda rows: rows["strategy"])
+    several = (curves["nodes"] > 1) & ~on_devices(curves) & (curves["strategy"] != SINGLE)
+    times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
+    one = curves[["cell_id", "strategy", "examples_per_s", "flags", "repeats", *times]]
+    rows = with_labels(curves[several]).merge(one.add_suffix("_one"), "left", "cell_id_one")
+    rows = rows.dropna(subset="speedup")
+    both = zip(rows["flags"], rows["flags_one"].fillna(""), strict=True)
+    cautions = [join_cautions(own, one and f"on one node: {one}") for own, one in both]
+    rows = rows.assign(line=rows["strategy"], flags=cautions)
     ends = {
         f"speedup_{end}": rows["speedup"]
         * (rows[f"step_time_{end}_s_one"] / rows["step_time_s_one"])
@@ -78,30 +68,6 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
         for end, other in (("low", "high"), ("high", "low"))
     }
     return rows.assign(**ends).sort_values([*GROUP, "line", *POINT], ignore_index=True)
-
-
-def _with_reference(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the points on several nodes with columns of their one-node references."""
-    times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
-    one = curves[["cell_id", "strategy", "examples_per_s", "flags", "repeats", *times]]
-    rows = points[(points["nodes"] > 1) & ~on_devices(points)]
-    rows = rows.merge(one.add_suffix("_one"), "left", "cell_id_one")
-    both = zip(rows["flags"], rows["flags_one"].fillna(""), strict=True)
-    cautions = [join_cautions(own, one and f"on one node: {one}") for own, one in both]
-    return rows.assign(flags=cautions)
-
-
-def compared_points(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the points on several nodes of experiments that compare several strategies.
-
-    `against_one` is the throughput relative to `single` with the same batch per worker. Columns of
-    the `single` point end in `_one`.
-    """
-    single = curves.loc[curves["strategy"] == SINGLE, "cell_id"]
-    rows = compared_strategies(curves).rename(columns={"kind": "label"})
-    rows["cell_id_one"] = rows["cell_id_one"].where(rows["cell_id_one"].isin(single), "")
-    rows = _with_reference(rows, curves)
-    return rows.assign(against_one=rows["examples_per_s"] / rows["examples_per_s_one"])
 
 
 def parts(curves: pd.DataFrame) -> pd.DataFrame:

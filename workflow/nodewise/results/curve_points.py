@@ -14,7 +14,7 @@ import pandas as pd
 
 from nodewise.core.exchanges import EXCHANGES, RING
 from nodewise.core.intervals import median_error
-from nodewise.results.columns import AXES, CURVE_KEY, CURVE_POINTS, ONE_NODE_KEY, SINGLE
+from nodewise.results.columns import AXES, COLUMNS, CURVE_KEY, ONE_NODE_KEY, SINGLE
 from nodewise.results.curves import TIMED_PARTS, Curve
 from nodewise.results.published import PUBLISHED_STRATEGY
 from nodewise.results.table_files import typed
@@ -104,12 +104,12 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
     """
     unknown: dict[str, Any] = {"str": "", "bool": False, "float64": np.nan, "int64": 0}
     lacking: dict[str, Any] = {
-        name: unknown[of] for name, of in CURVE_POINTS.items() if name not in rows
+        name: unknown[of] for name, of in COLUMNS["curve_points"].items() if name not in rows
     }
     rows = rows.assign(**lacking)
     timed = (rows["step_time_s"] > 0) & rows["payload_bytes"].notna()
     crowded = rows["oversubscribed"].astype(bool) if "oversubscribed" in rows else False
-    return typed(rows.assign(timed=timed, fitted=timed & ~crowded), CURVE_POINTS)
+    return typed(rows.assign(timed=timed, fitted=timed & ~crowded), COLUMNS["curve_points"])
 
 
 def lines_over_nodes(curves: pd.DataFrame, borrows: "pd.Series[bool]") -> pd.DataFrame:

@@ -5,7 +5,7 @@ from functools import cache
 import pandas as pd
 
 from nodewise.results import studies
-from nodewise.results.columns import COLUMNS, PUBLISHED
+from nodewise.results.columns import COLUMNS
 from nodewise.results.table_files import typed
 
 BYTES_PER_WEIGHT = 4  # float32
@@ -74,7 +74,7 @@ def points() -> pd.DataFrame:
         payload_bytes=BYTES_PER_WEIGHT * rows["trainable_weights"],
         kind="published",
     )
-    return typed(rows, PUBLISHED)
+    return typed(rows, COLUMNS["published"])
 
 
 def runs() -> pd.DataFrame:

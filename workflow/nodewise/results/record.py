@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, Field, model_validator
 
 from nodewise.core import exchanges
 from nodewise.core.cell import Cell, Frozen, Line, Name
@@ -132,25 +132,19 @@ class Split(Frozen):
         return self
 
 
-def _summed(micros: object) -> object:
-    if isinstance(micros, list) and all(isinstance(one, int) for one in micros):
-        return sum(micros)
-    return micros
-
-
 class WorkerResult(Frozen):
     """The measurements of one worker during the timed steps.
 
     `device` is the device that it computed on; None in old records. `input_us` is the time of all
-    steps spent waiting for batches; older records have one of each step. `observed` holds values
-    that a strategy notes itself, such as the staleness of each update.
+    steps spent waiting for batches. `observed` holds values that a strategy notes itself, such as
+    the staleness of each update.
     """
 
     rank: Count
     device: Line | None = None
     shard_examples: Count
     step_us: list[StepMicros] = Field(min_length=1)
-    input_us: Annotated[Micros, BeforeValidator(_summed)]
+    input_us: Micros
     elapsed_s: Seconds
     cpu_s: Seconds
     bytes_sent: Count

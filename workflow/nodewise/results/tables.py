@@ -14,18 +14,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.exchanges import Exchange
 from nodewise.core.intervals import pooled_factors
 from nodewise.core.schema import read_json
-from nodewise.results.columns import (
-    AXES,
-    CELLS,
-    COLUMNS,
-    CURVE_KEY,
-    CURVES,
-    ONE_NODE_KEY,
-    PARTS,
-    PUBLISHED,
-    SINGLE,
-    SPLIT,
-)
+from nodewise.results.columns import AXES, COLUMNS, CURVE_KEY, ONE_NODE_KEY, PARTS, SINGLE, SPLIT
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.curves import Curve
 from nodewise.results.noise_scale import NoiseScale
@@ -72,9 +61,9 @@ def build_tables(
     records = [read_record(path) for path in record_paths]
     _check_once(record_paths, [record.cell.id for record in records], "record of cell")
     records.sort(key=lambda record: [*axes(record).values()][1:])
-    cells = typed((cell_row(record, watts_per_core) for record in records), CELLS)
+    cells = typed((cell_row(record, watts_per_core) for record in records), COLUMNS["cells"])
     curves = _curves_table(cells)
-    published = typed(published if published is not None else (), PUBLISHED)
+    published = typed(published if published is not None else (), COLUMNS["published"])
     points = measured_points(curves, cells), published_points(published), imported_points(imported)
     noise_scales = [read_json(NoiseScale, path) for path in noise_scale_paths]
     _check_once(noise_scale_paths, [one.model for one in noise_scales], "noise scale of model")
@@ -129,7 +118,7 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
     rows = _with_one_node(with_intervals(rows, done, CURVE_KEY))
     speedup = rows["examples_per_s"] / rows["examples_per_s_one"]
     rows = rows.assign(speedup=speedup, efficiency=speedup / rows["nodes"])
-    return typed(rows.fillna({"cell_id_one": ""}), CURVES)
+    return typed(rows.fillna({"cell_id_one": ""}), COLUMNS["curves"])
 
 
 def join_cautions(*cautions: str) -> str:

@@ -11,7 +11,7 @@ from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.pages._scaling import first_figure
-from nodewise.results import comparisons
+from nodewise.results import comparisons, queries
 from nodewise.results.columns import CURVE_KEY
 from nodewise.strategies import STRATEGIES
 
@@ -22,6 +22,9 @@ _TRAINING = ["model", "dataset", "batch_per_worker", "nodes", "epochs"]
 _TRAINING += ["train_accuracy", "test_accuracy", "test_accuracy_other"]
 # points with equal values in these columns differ in their strategy and number of nodes only
 _ALIKE = ["backend", "batch_per_worker", "experiment", "model", "cluster", "machine"]
+# points with equal values in these columns compare their strategies, or their batches
+_SIDE_BY_SIDE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
+_OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
 
 
 @page("findings")
@@ -58,7 +61,7 @@ def _nodes(study: ReportContext) -> Answer | None:
 def _batch(study: ReportContext) -> Answer | None:
     """Compare the speed-ups of the line and number of nodes that has the most batches."""
     rows = evidence.select(study.compared)
-    lines = [line for _, line in rows.groupby(comparisons.OVER_BATCHES) if len(line) > 1]
+    lines = [line for _, line in rows.groupby(_OVER_BATCHES) if len(line) > 1]
     if not lines:
         return None
     line = max(lines, key=lambda one: (len(one), one["nodes"].iloc[0]))
@@ -74,12 +77,15 @@ def _batch(study: ReportContext) -> Answer | None:
 
 
 def _strategy(study: ReportContext) -> Answer | None:
-    """Rank the strategies of the points at which most strategies were compared."""
-    rows = comparisons.compared_points(study.tables["curves"])
+    """Rank the strategies where most were compared; of several such, on the most nodes."""
+    rows = queries.compared_strategies(study.tables["curves"]).rename(columns={"kind": "label"})
+    rows = rows[(rows["nodes"] > 1) & ~comparisons.on_devices(rows)]
     rows = evidence.select(evidence.check_times(rows, study.tables))
-    group = comparisons.most_strategies(rows).sort_values("examples_per_s", ascending=False)
-    if group.empty:
+    groups = [one for _, one in rows.groupby(_SIDE_BY_SIDE) if one["strategy"].nunique() > 1]
+    if not groups:
         return None
+    group = max(groups, key=lambda one: (one["strategy"].nunique(), one["nodes"].iloc[0]))
+    group = group.sort_values("examples_per_s", ascending=False)
     whole = group[comparisons.sum_gradients(group)]
     return {
         "strategies": group["strategy"].nunique(),
