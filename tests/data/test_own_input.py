@@ -31,6 +31,17 @@ class Batches(keras.utils.PyDataset):
         return X[6 * index : 6 * index + 6], Y[6 * index : 6 * index + 6]
 
 
+class Shuffled(Batches):
+    order = np.arange(48)
+
+    def __getitem__(self, index):
+        rows = self.order[6 * index : 6 * index + 6]
+        return X[rows], Y[rows]
+
+    def on_epoch_end(self):
+        self.order = np.roll(self.order, 7)
+
+
 def nap(x):
     time.sleep(0.02)
     return x
@@ -46,6 +57,7 @@ def arrays(): return (X, Y), None
 def batches(): return TRAIN.shuffle(48).batch(6), None
 def examples(): return TRAIN, None
 def generated(): return Batches(), None
+def threads(): return Shuffled(workers=2), None
 def sleeping(): return TRAIN.repeat(20).batch(4).map(slow), None
 
 
@@ -84,7 +96,8 @@ def labels(function: str, rank: int, epochs: int = 2) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(
-    "kind", ["arrays", "batches", "examples", "generated", "mixed", "files", "one_file"]
+    "kind",
+    ["arrays", "batches", "examples", "generated", "threads", "mixed", "files", "one_file"],
 )
 def test_workers_see_each_example_once_in_every_timed_epoch(tmp_path, monkeypatch, kind):
     monkeypatch.chdir(tmp_path)

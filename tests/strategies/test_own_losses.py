@@ -64,11 +64,24 @@ def test_which_losses_may_be_averaged_or_added_over_workers(loss, averaged, adde
 SUM = keras.losses.MeanSquaredError(reduction="sum")
 
 
+def among_the_batch(y, p):
+    """Compare examples with each other, as contrastive losses do: equal ones have no gradient."""
+    alike = ops.matmul(p, ops.transpose(y))
+    return keras.losses.categorical_crossentropy(ops.eye(ops.shape(p)[0]), alike, from_logits=True)
+
+
 @pytest.mark.parametrize(
-    ("loss", "averaged"),
-    [(mean, True), (total, False), (keras.losses.mean_squared_error, True), (SUM, False)],
+    ("loss", "averaged", "dropout"),
+    [
+        (mean, True, 0.5),
+        (total, False, 0.5),
+        (keras.losses.mean_squared_error, True, 0.5),
+        (SUM, False, 0.5),
+        (among_the_batch, True, 0.0),
+        (lambda y, p: ops.sum(among_the_batch(y, p)), False, 0.0),
+    ],
 )
-def test_a_train_step_whose_loss_is_a_sum_is_refused(loss, averaged):
+def test_a_train_step_whose_loss_is_a_sum_is_refused(loss, averaged, dropout):
     class Own(keras.Sequential):
         def train_step(self, batch):
             x, y = batch
@@ -78,7 +91,7 @@ def test_a_train_step_whose_loss_is_a_sum_is_refused(loss, averaged):
             self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
             return {"loss": value}
 
-    model = Own([keras.Input((6,)), layers.Dropout(0.5), layers.Dense(9), layers.Dense(2)])
+    model = Own([keras.Input((6,)), layers.Dropout(dropout), layers.Dense(9), layers.Dense(2)])
     model.compile("adam")
     before = [one.numpy() for one in model.variables]
     batch = tf.TensorSpec((8, 6)), tf.TensorSpec((8, 2))

@@ -73,19 +73,26 @@ def own_batches(cell: Cell, rank: int, *, warm_up: int, steps: int) -> Iterator[
     parsed = parse_spec(str(cell.load))
     keras.utils.set_random_seed(cell.seed)  # all workers shuffle alike
     train, _ = _sets(parsed.text, Function(parsed)())
-    with user_errors(parsed):
+
+    def read() -> tuple[Any, tf.data.Dataset]:
         adapter = _adapter(parsed.text, train, cell.batch)
-        epoch = _divided(adapter.get_tf_dataset(), cell, rank).take(steps)
+        return adapter, _divided(adapter.get_tf_dataset(), cell, rank).take(steps)
+
+    with user_errors(parsed):
+        _, epoch = read()
     tf.random.set_seed(cell.seed + rank)
     if not isinstance(train, keras.utils.PyDataset):
         return iter(epoch.repeat().take(warm_up).concatenate(epoch.repeat()))
 
     def passes() -> Iterator[Any]:
-        warm = [steps] * (warm_up // steps), [warm_up % steps]
-        for length in itertools.chain(*warm, itertools.repeat(steps)):
-            adapter.on_epoch_begin()
-            yield from epoch.take(length)
-            adapter.on_epoch_end()
+        warm = [*[steps] * (warm_up // steps), warm_up % steps]
+        for lengths in (warm, itertools.repeat(steps)):
+            # begin anew after the warm-up: Keras' threads keep batches that a pass did not take
+            adapter, batches = read()
+            for length in lengths:
+                adapter.on_epoch_begin()
+                yield from batches.take(length)
+                adapter.on_epoch_end()
 
     return iter(tf.data.Dataset.from_generator(passes, output_signature=epoch.element_spec))
 

@@ -76,8 +76,9 @@ def check_added(model: keras.Model, job: api.Job) -> None:
 def _grows_with_batch(model: keras.Model, job: api.Job) -> bool:
     """Return whether the gradients of a train_step of the user's own grow with the batch.
 
-    Eight equal examples have the same mean as two, and four times their sum. Several steps average
-    over chance, as of dropout.
+    A batch that is repeated four times has the same mean, and four times the sum. Its examples
+    differ, because equal ones have no gradient if a loss compares them with each other. Several
+    steps average over chance, as of dropout.
     """
     if job.batch is None or not own_methods(model):
         return False
@@ -85,10 +86,14 @@ def _grows_with_batch(model: keras.Model, job: api.Job) -> bool:
 
     def norm(examples: int) -> tf.Tensor:
         found: list[Any] = []
+        numbers = np.resize([0.5, 1.0], examples)  # of each example; as integers 0 and 1
         with api.replaced_apply(model, lambda _, grads, *_more, **_named: found.extend(grads)):
             model.train_step(
                 tf.nest.map_structure(
-                    lambda spec: tf.ones([examples, *spec.shape[1:]], spec.dtype), job.batch
+                    lambda spec: tf.cast(
+                        (np.ones((examples, *spec.shape[1:])).T * numbers).T, spec.dtype
+                    ),
+                    job.batch,
                 )
             )
         return tf.linalg.global_norm(found)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
 from nodewise.core.cell import Extent
 from nodewise.core.exchanges import AVERAGING
@@ -24,10 +24,7 @@ class ParameterAveraging(Options):
         period: the number of steps between two averages, or `epoch`.
     """
 
-    period: Annotated[
-        Annotated[int, Field(ge=1, le=_MAX_PERIOD)] | Literal["epoch"],
-        BeforeValidator(_is_a_period),
-    ] = 10
+    period: Annotated[int | Literal["epoch"], BeforeValidator(_is_a_period)] = 10
 
     def check_training(self, nodes: int, batch: int, model: str | None, extent: Extent) -> None:
         if extent.steps is None:
