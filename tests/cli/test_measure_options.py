@@ -61,9 +61,9 @@ def test_two_commands_at_once_measure_two_repeats_and_that_of_a_killed_one_is_fr
 WARM_UP = ("method=top_k", "share=0.001", "values=float32", "warmup_nodes=2")
 COMPRESSED = {"strategy": "compressed_sgd", "nodes": 2}
 OWN = [  # two functions of the same file, and a file of the same name in another folder
-    "workflow/nodewise/predict/options.py:parse_nodes",
-    "workflow/nodewise/predict/options.py:parse_price",
-    "workflow/nodewise/cli/options.py:print_table",
+    "workflow/nodewise/predict/forecast.py:read_training",
+    "workflow/nodewise/predict/forecast.py:devices_of",
+    "workflow/nodewise/cli/forecast.py:forecast_nodes",
 ]
 EMULATED = "{{kind: emulated, node: {{cpu: {}}}, link: {{rate_mbit: {}}}}}"
 CLUSTERS = [EMULATED.format(cpu, rate) for cpu in (0.2, 0.3) for rate in (2.5, 25.0, 100.0)]

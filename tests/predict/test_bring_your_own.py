@@ -18,7 +18,6 @@ from nodewise.core.schema import json_text
 from nodewise.predict.answers import OBJECTIVES, STEP_TIME, TrainingJob
 from nodewise.predict.curve_predictions import find_answers
 from nodewise.predict.fit_file import FitFile, fit_measurements, fit_study, read_fit, write_fit
-from nodewise.predict.options import parse_deadline, parse_nodes, parse_price
 from nodewise.results.importers import import_curves
 from nodewise.results.table_files import write_csv
 from nodewise.results.tables import build_tables
@@ -258,31 +257,6 @@ def test_an_objective_that_needs_more_says_so(ring):
     ((_, answers),) = answered(ring, [1, 2], batch=64)
     for objective, wrong in (("deadline", "needs --deadline"), ("profit", "must be one of knee")):
         assert f"--objective {objective}: {wrong}" in user_error(answers.sentence, objective)
-
-
-@pytest.mark.parametrize(
-    ("parse", "read"),
-    [
-        (parse_nodes, {"64": [64], "1-4": [1, 2, 3, 4], "8, 1-3,2": [1, 2, 3, 8]}),
-        (parse_price, {None: (None, "currency"), "2.5": (2.5, "currency"), "1 EUR": (1.0, "EUR")}),
-        (parse_deadline, {"0s": 0, "90": 90, "1.5min": 90, "12h": 43_200}),
-    ],
-)
-def test_options_are_read_as_they_are_written(parse, read):
-    assert {text: parse(text) for text in read} == read
-
-
-@pytest.mark.parametrize(
-    ("parse", "option", "wrong"),
-    [
-        *((parse_nodes, "nodes", x) for x in ("", "0", "-1", "4-1", "1.5", "1-", "1,,2", "70000")),
-        (parse_nodes, "nodes", "1-4096"),
-        (parse_price, "price", "much"),
-        *((parse_deadline, "deadline", x) for x in ("soon", "9" * 400 + "d", "-1s")),
-    ],
-)
-def test_an_option_that_cannot_be_read_is_refused(parse, option, wrong):
-    assert f"--{option} {wrong[:40]}: must be" in user_error(parse, wrong)
 
 
 # the commands

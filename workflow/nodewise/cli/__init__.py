@@ -16,8 +16,7 @@ from nodewise.cli import forecast, measure, predict, study  # noqa: F401
 from nodewise.cli.options import app
 from nodewise.core.errors import Terminated, UserError, one_line, what_to_mend
 
-_INTERRUPTED = 130  # the exit code of shells after Ctrl-C
-_ENDED = {_INTERRUPTED: "interrupted", 143: "terminated"}  # after SIGINT, SIGTERM
+_ENDED = {130: "interrupted", 143: "terminated"}  # exit codes of shells after SIGINT, SIGTERM
 _UNIX = {"fcntl", "grp", "pwd", "resource", "termios"}
 _EXTRAS = {
     "measure": {"keras", "mpi4py", "PIL", "pooch", "psutil", "pyroute2", "requests", "tensorflow"},
@@ -64,7 +63,7 @@ def main() -> None:
             _complain(one_line(message))
         sys.exit(2)
     except (SystemExit, KeyboardInterrupt) as ended:
-        code = getattr(ended, "code", _INTERRUPTED)
+        code = getattr(ended, "code", 130)
         if code in _ENDED:
             _complain(_ENDED[code])
         sys.exit(code)
@@ -90,8 +89,5 @@ def _complain(text: str) -> None:
     try:
         print(f"nodewise: {text}", file=sys.stderr, flush=True)
         sys.stdout.flush()
-    # A message cannot be written to a full disk either; Python must not try again on exit.
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.dup2(nowhere, sys.stderr.fileno())
+    except OSError:  # as on a full disk; Python must not try again to write what is left
+        os._exit(2)

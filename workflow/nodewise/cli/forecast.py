@@ -17,6 +17,7 @@ from nodewise.core.units import write_number, write_percent, write_plain
 if TYPE_CHECKING:
     from nodewise.predict.cluster_steps import Training
 
+_SERVERS = {None: None, "all-reduce": 0, "servers": -1}  # of --sums; -1: some
 _BACKEND = os.environ.get("KERAS_BACKEND")  # as the user chose it; main() resets it
 
 
@@ -83,25 +84,22 @@ def forecast_nodes(
     --devices-per-node 8 --within nvlink2 --between 100gbit-rdma --nodes 1-8
     """
     from nodewise.cli import prediction
-    from nodewise.predict import forecast
+    from nodewise.predict import forecast, question_files
     from nodewise.predict.machines import compare_machines, read_machines
-    from nodewise.predict.options import parse_batches, parse_nodes
     from nodewise.predict.published_efficiency import standing
-    from nodewise.predict.question_files import forecast_cases
     from nodewise.strategies.declaration import hidden_share
 
     if cases is not None:
         options.only_options(context, "cases", "as_json")
-        prediction.print_values(forecast_cases(cases), "case", as_json=as_json)
+        prediction.print_values(question_files.forecast_cases(cases), "case", as_json=as_json)
         return
-    counts = parse_nodes(nodes)
+    counts = prediction.parse_nodes(nodes)
     sizes: dict[str, Any] = {"parameters": parameters, "precision": precision, "exchange": exchange}
     hidden = None if strategy is None else hidden_share(strategy)
     training = forecast.with_options(_measured(context.params), hidden=hidden, **sizes)
     job = prediction.job_of(context.params).with_examples(examples)
-    if job.steps and examples:
-        raise UserError(options.EXAMPLES_TOLD)
-    asked: dict[str, Any] = {"global_batch": global_batch, "batches": parse_batches(batches)}
+    asked: dict[str, Any] = {"global_batch": global_batch}
+    asked["batches"] = prediction.parse_batches(batches)
     if machines is not None:
         if link or within or between or devices_per_node or price:
             raise UserError("--machines: its file has the links, devices and prices; no options do")
@@ -136,13 +134,10 @@ def forecast_nodes(
 
 def _measured(asked: Mapping[str, Any]) -> "Training":
     """Return what was measured, which exactly one of four options says."""
-    from nodewise.predict.cluster_steps import Training
-    from nodewise.predict.forecast import read_training
-    from nodewise.predict.posted_numbers import read_number
+    from nodewise.predict import cluster_steps, forecast, posted_numbers
 
-    sources = ("step_time", "throughput", "given", "model")
-    step, rate, file, model = (asked[name] for name in sources)
-    if [step, rate, file, model].count(None) != len(sources) - 1:
+    step, rate, file, model = (asked[x] for x in ("step_time", "throughput", "given", "model"))
+    if [step, rate, file, model].count(None) != 3:
         raise UserError("give one of --step-time, --throughput, --given and --model")
     dataset, batch, devices = asked["dataset"], asked["batch"], asked["given_devices"]
     if dataset and not model:
@@ -150,30 +145,26 @@ def _measured(asked: Mapping[str, Any]) -> "Training":
     if devices and model:
         raise UserError("--given-devices: has no effect beside --model, which trains on one node")
     if file is not None:
-        return read_training(Path(file), devices, batch)
+        return forecast.read_training(file, devices, batch)
     if model is None:
-        if step is not None:
-            read = read_number("--step-time", step, devices or 1, "s")
-        else:
-            read = read_number("--throughput", rate, devices or 1, "examples/s")
+        option, unit = ("--throughput", "examples/s") if step is None else ("--step-time", "s")
+        read = posted_numbers.read_number(option, rate or step, devices or 1, unit)
         if not (read.rises or read.times_steps):
             raise UserError(f"{read}: must be a rate or the time of a step")
         if not batch and read.clock != "samples_per_s":
             raise UserError(f"{read}: needs --batch, the examples (or tokens) per device and step")
         total = read.devices * batch / read.value if read.times_steps else read.value
-        return Training(None, batch=batch, measured={read.devices: total})
+        return cluster_steps.Training(None, batch=batch, measured={read.devices: total})
     from nodewise.cluster.leftovers import temporary_folder  # only on Linux
-    from nodewise.strategies import STRATEGIES
 
     path = Path(model)
     name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
-    able = [known for known, entry in STRATEGIES.items() if entry.backend == _BACKEND]
-    strategy = min(able, key=lambda known: STRATEGIES[known].max_nodes, default="single")
-    words = ["--strategy", strategy, "--model", name, "--nodes", "1", "--batch", f"{batch or 64}"]
+    words = ["--strategy", "keras_jax" if _BACKEND == "jax" else "single", "--model", name]
+    words += ["--nodes", "1", "--batch", f"{batch or 64}"]
     words += ["--dataset", dataset] if dataset else []
     with temporary_folder() as folder:
         options.run_command("measure", *words, "--out", f"{folder}/record.json")
-        return read_training(Path(folder, "record.json"))
+        return forecast.read_training(Path(folder, "record.json"))
 
 
 @options.app.command("explain")
@@ -216,10 +207,7 @@ def explain_scaling(
 
     Example: nodewise explain --one 120ms --many 210ms --devices 4
     """
-    from nodewise.predict.causes import Slowdown
-    from nodewise.predict.cluster_steps import Training
-    from nodewise.predict.explain import explain
-    from nodewise.predict.forecast import topology_of, with_options
+    from nodewise.predict import causes, cluster_steps, explain, forecast
     from nodewise.predict.posted_numbers import read_files, read_number, read_numbers
 
     if sums and not re.fullmatch(r"all-reduce|servers(=[1-9]\d*)?", sums, re.ASCII):
@@ -230,32 +218,32 @@ def explain_scaling(
         posted, training = read_files(files, batch)
     else:
         posted = read_numbers(one, one_devices, many, devices, at or ())
-        training = Training(None, batch=batch)
-    if global_batch and training.batch:
-        raise UserError("--batch and --global-batch: give one of them; a file may say the batch")
+        training = cluster_steps.Training(None, batch=batch)
     first, last = posted[0].devices, posted[-1].devices
+    if global_batch:
+        if training.batch:
+            raise UserError(
+                "--batch and --global-batch: give one of them; a file may say the batch"
+            )
+        training = replace(training, batch=global_batch / first, strong=True)
     if one_nodes is not None and one_nodes > first:
         raise UserError(f"--one-nodes {one_nodes}: must be at most {first}, the fewest devices")
-    count = int((sums or "").partition("=")[2] or -1)
     again = {"synthetic": synthetic, "no-sync": no_sync}
-    controls = {name: read_number(f"--{name}", text, last) for name, text in again.items() if text}
-    if global_batch:
-        training = replace(training, batch=global_batch / first, strong=True)
-    found = explain(
-        Slowdown(
-            posted,
-            topology_of(devices_per_node or training.devices_per_node, within, between, link=link),
-            with_options(training, parameters=parameters, precision=precision),
-            controls=controls,
-            servers={None: None, "all-reduce": 0}.get(sums, count),
-            tensors=tensors,
-            cores=cores,
-            embedding=embedding,
-            cpu=cpu,
-            one_nodes=one_nodes,
-            link_told=bool(link or between),
-        )
+    inside = devices_per_node or training.devices_per_node
+    case = causes.Slowdown(
+        posted,
+        forecast.topology_of(inside, within, between, link=link),
+        forecast.with_options(training, parameters=parameters, precision=precision),
+        controls={x: read_number(f"--{x}", text, last) for x, text in again.items() if text},
+        servers=int(sums[8:]) if sums and "=" in sums else _SERVERS[sums],
+        tensors=tensors,
+        cores=cores,
+        embedding=embedding,
+        cpu=cpu,
+        one_nodes=one_nodes,
+        link_told=bool(link or between),
     )
+    found = explain.explain(case)
     if as_json:
         options.print_json(found)
         return
@@ -265,23 +253,17 @@ def explain_scaling(
         bits = write_number(8e9 * rate, "bit/s")
         typer.echo(f"Bytes of the exchange over the extra time: {write_plain(rate)} GB/s ({bits})")
     options.print_table(
-        {
-            "Cause": row["name"],
-            "Probability": write_percent(row["probability"]),
-            "Extra time": write_percent(row["share"]),
-            "90 % interval": f"{write_percent(row['low'])} – {write_percent(row['high'])}",
-        }
+        {"Cause": row["name"], "Probability": write_percent(row["probability"])}
+        | {"Extra time": write_percent(row["share"])}
+        | {"90 % interval": f"{write_percent(row['low'])} – {write_percent(row['high'])}"}
         for row in found["causes"]
         if row["probability"] >= 0.005
     )
     options.print_table(
-        {
-            "Remedy": row["name"],
-            "If the cause is": row["for"] or "",
-            "Forecast": f"{write_plain(row['value'])} {row['unit']}",
-            "90 % interval": f"{write_plain(row['low'])} – {write_plain(row['high'])}",
-            "Gain": f"{row['gain']:.2f}×",
-        }
+        {"Remedy": row["name"], "If the cause is": row["for"] or ""}
+        | {"Forecast": f"{write_plain(row['value'])} {row['unit']}"}
+        | {"90 % interval": f"{write_plain(row['low'])} – {write_plain(row['high'])}"}
+        | {"Gain": f"{row['gain']:.2f}×"}
         for row in found["remedies"]
     )
     typer.echo(found["sentence"])

@@ -166,8 +166,7 @@ def doctor(
         for line, problem in examine(settings.calibrated().take(settings.known_hosts)):
             typer.echo(line)
             broken |= problem
-    if broken:
-        raise typer.Exit(1)
+    raise typer.Exit(int(broken))
 
 
 @app.command(rich_help_panel=WORKFLOW)

@@ -18,7 +18,6 @@ app = typer.Typer(
 """The modules of this package add their commands to it."""
 _MOST_ROWS = 1_000
 _WIDTH = 10_000  # of tables: in a narrow terminal lines wrap, but nothing is cut off
-EXAMPLES_TOLD = "--examples: has no effect, as the target says how many are needed"
 WORKFLOW = "Steps of the workflow"
 """The panel of `--help` for commands that rules of the workflow run. People can run them, too."""
 

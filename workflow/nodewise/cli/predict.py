@@ -38,8 +38,7 @@ def fit_measurements(
     Example: nodewise fit measurements.csv -o fit.json
     """
     from nodewise.cli import prediction
-    from nodewise.predict import fit_file
-    from nodewise.predict.published_efficiency import standing_of_curve
+    from nodewise.predict import fit_file, published_efficiency
     from nodewise.results.importers import import_curves
 
     if out.exists() and out.samefile(measurements):
@@ -52,7 +51,8 @@ def fit_measurements(
     prediction.print_curves(fitted)
     prediction.print_notes(fitted, err=False)
     for curve in read.curves[:_COMPARED] if read else ():
-        prediction.print_standing(standing_of_curve(curve), f"{curve.name}: ")
+        found = published_efficiency.standing_of_curve(curve)
+        prediction.print_standing(found, f"{curve.name}: ")
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 
@@ -95,8 +95,8 @@ def import_files(
     write_text(out, table.to_csv(index=False))
     for note in table.attrs["notes"]:
         typer.echo(note)
-    curves = counted(table["curve"].nunique(), "curve")
-    typer.echo(f"{out}: {counted(len(table), 'row')} of {curves}")
+    curves = table["curve"].nunique()
+    typer.echo(f"{out}: {counted(len(table), 'row')} of {counted(curves, 'curve')}")
 
 
 @options.app.command("predict")
@@ -126,22 +126,20 @@ def predict_nodes(
     Example: nodewise predict fit.json --nodes 1-64
     """
     from nodewise.cli import prediction
-    from nodewise.predict.answers import STEP_TIME
+    from nodewise.predict import answers, fit_file, question_files
     from nodewise.predict.curve_predictions import find_answers
-    from nodewise.predict.fit_file import read_fit
-    from nodewise.predict.options import parse_nodes
-    from nodewise.predict.question_files import predict_points
 
+    fitted = fit_file.read_fit(fit)
     if at is not None:
         options.only_options(context, "at", "fit", "as_json")
-        prediction.print_values(predict_points(read_fit(fit), at), "curve", as_json=as_json)
+        points = question_files.predict_points(fitted, at)
+        prediction.print_values(points, "curve", as_json=as_json)
         return
-    fitted, counts = read_fit(fit), parse_nodes(nodes)
+    counts, rows = prediction.parse_nodes(nodes), []
     job = prediction.job_of(context.params)
-    rows = []
     for curve, one in find_answers(fitted, counts, job, batch=batch, global_batch=global_batch):
         about = {"curve": curve.name, "job": one.job.name, "cost_unit": one.job.units["cost"]}
-        rows += [about | row for row in one.rows(STEP_TIME) if row["nodes"] in counts]
+        rows += [about | row for row in one.rows(answers.STEP_TIME) if row["nodes"] in counts]
         if not as_json:
             typer.echo(f"{curve.name}:")
             prediction.print_answers(one, counts)
@@ -188,30 +186,25 @@ def best_nodes(
     from nodewise.cli import prediction
     from nodewise.predict.curve_predictions import find_answers
     from nodewise.predict.fit_file import read_fit
-    from nodewise.predict.options import parse_batches, parse_nodes
 
-    fitted, counts = read_fit(fit), parse_nodes(nodes)
-    job = prediction.job_of(context.params)
-    if job.steps and examples and all(curve.in_seconds for curve in fitted.curves):
-        raise UserError(options.EXAMPLES_TOLD)
+    fitted, counts = read_fit(fit), prediction.parse_nodes(nodes)
+    job = prediction.job_of(context.params, counted=all(one.in_seconds for one in fitted.curves))
     asked: dict[str, Any] = {"batch": batch, "global_batch": global_batch, "whole_machines": True}
-    answered = find_answers(fitted, counts, job, batches=parse_batches(batches), **asked)
-    found = [(curve.name, answers, answers.sentence(objective)) for curve, answers in answered]
+    asked["batches"] = prediction.parse_batches(batches)
+    answered = [*find_answers(fitted, counts, job, **asked)]
+    rows = [
+        {"curve": curve.name, "job": one.job.name, "units": one.job.units}
+        | {"answer": one.sentence(objective), "best": one.best_for, "nodes": one.rows()}
+        for curve, one in answered
+    ]
     if as_json:
-        options.print_json(
-            [
-                {"curve": name, "job": one.job.name, "units": one.job.units, "answer": sentence}
-                | {"best": one.best_for, "nodes": one.rows()}
-                for name, one, sentence in found
-            ]
-        )
+        options.print_json(rows)
     else:
-        for name, answers, sentence in found:
-            typer.echo(f"{name}: {sentence}")
+        for row, (_, answers) in zip(rows, answered, strict=True):
+            typer.echo(f"{row['curve']}: {row['answer']}")
             prediction.print_answers(answers)
         # the global batch of a curve with strong scaling stays the same
-        grows = any(answers.batch[-1] == answers.batch[0] for _, answers, _ in found)
-        if grows and global_batch is None:
+        if global_batch is None and any(one.batch[-1] == one.batch[0] for _, one in answered):
             prediction.print_target(job, converges_like)
     prediction.print_notes(fitted, err=as_json)
 
@@ -232,9 +225,9 @@ def next_measurement(
 
     Example: nodewise next fit.json --nodes 1-32
     """
+    from nodewise.cli.prediction import parse_nodes
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.next_measurement import next_rows
-    from nodewise.predict.options import parse_nodes
 
     rows = next_rows(read_fit(fit), parse_nodes(nodes), batch=batch, global_batch=global_batch)
     if as_json:

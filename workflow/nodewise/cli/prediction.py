@@ -1,46 +1,97 @@
 """What the commands that predict share: the job that options describe, tables and notes."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
 import typer
 
 from nodewise.cli.options import print_json, print_table
+from nodewise.core.errors import UserError
 from nodewise.core.units import write_duration, write_number, write_plain
 from nodewise.predict.answers import TITLES, Answers, TrainingJob, write_chance
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.forecast import FORECAST_COLUMNS
-from nodewise.predict.options import parse_deadline, parse_price
 from nodewise.predict.published_efficiency import Standing
 from nodewise.predict.steps_to_accuracy import law_like, parse_counts, published_laws, rate_exponent
+from nodewise.results.csv_file import parse_number
+from nodewise.results.curve_units import SECONDS
+from nodewise.results.curves import MOST_NODES
 
+_MOST_NUMBERS = 1_000  # of nodes, in a range
 _LISTED = 8  # numbers of nodes or batches that a table lists one by one
 _NAMED = 3  # curves that are named in front of a note that they share
 
 
-def job_of(asked: Mapping[str, Any]) -> TrainingJob:
-    """Return the job that the options of a command describe.
+def parse_nodes(text: str) -> list[int]:
+    """Parse `1-64`, `1,2,4` or `64` to ascending numbers; raise UserError for any other text."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?", part, re.ASCII)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+        if not 1 <= first <= last <= MOST_NODES or last - first >= _MOST_NUMBERS:
+            allowed = f"at most {_MOST_NUMBERS:,} numbers from 1 to {MOST_NODES:,} and ranges"
+            raise UserError(f"--nodes {text[:40]}: must be {allowed}, such as 1-64 or 1,2,4,8-16")
+        numbers |= set(range(first, last + 1))
+    return sorted(numbers)
+
+
+def parse_batches(text: str | None) -> list[float]:
+    """Parse batches of a device such as `16,32,64`; raise UserError for any other text."""
+    try:
+        return [parse_number(part, 1, 1e15) for part in (text or "").split(",") if part.strip()]
+    except ValueError:
+        raise UserError(f"--batches {text!s:.40}: must be numbers such as 16,32,64") from None
+
+
+def parse_price(text: str) -> tuple[float, str]:
+    """Parse a price and its currency such as `2.5 EUR` or `2.5`; raise UserError if it is none."""
+    number, _, currency = text.strip().partition(" ")
+    try:
+        return float(number), currency.strip()[:20] or "currency"
+    except ValueError:
+        raise UserError(f"--price {text[:40]}: must be a number such as 2.5 or '2 EUR'") from None
+
+
+def parse_deadline(text: str) -> float:
+    """Parse a time such as `90`, `30min` or `2h` to seconds; raise UserError if it is none."""
+    number = text.strip().rstrip(ascii_letters)
+    try:
+        return parse_number(number, 0, 1e15) * SECONDS[text.strip().removeprefix(number) or "s"]
+    except (KeyError, ValueError):
+        allowed = "a time such as 90s, 30min, 2h or 1d"
+        raise UserError(f"--deadline {text[:40]}: must be {allowed}") from None
+
+
+def job_of(asked: Mapping[str, Any], *, counted: bool = True) -> TrainingJob:
+    """Return the job that options describe; `counted`: whether the examples of a step are known.
 
     Raises:
-        UserError: a price or a duration cannot be read, or a value is not allowed.
+        UserError: a value is not allowed, or has no effect.
     """
     told: dict[str, Any] = {x: asked.get(x) for x in ("examples", "epochs", "budget", "watts")}
-    price, currency = parse_price(asked["price"])
+    if asked["price"] is not None:
+        told["price"], told["currency"] = parse_price(asked["price"])
+    if asked.get("deadline") is not None:
+        told["deadline_s"] = parse_deadline(asked["deadline"])
     steps = law_like(asked.get("converges_like"), parse_counts(asked.get("samples_to_target")))
-    deadline_s = parse_deadline(asked.get("deadline"))
-    return TrainingJob(**told, steps=steps, price=price, currency=currency, deadline_s=deadline_s)
+    if steps and asked["examples"] and counted:
+        raise UserError("--examples: has no effect, as the target says how many are needed")
+    return TrainingJob(**told, steps=steps)
 
 
 def print_target(job: TrainingJob, converges_like: str | None) -> None:
     """Print what a larger batch needs: more examples, and its learning rate."""
     if job.steps is None:
-        critical = {name: law.critical_batch for name, law in published_laws().items()}
+        laws = published_laws()
+        twice = sorted(law.critical_batch for law in laws.values())
         typer.echo(
             "Throughput only: larger batches need more examples, twice as many at "
-            f"{min(critical.values()):,.0f} to {max(critical.values()):,.0f} by published models. "
-            f"Give --samples-to-target, or --converges-like: {', '.join([*critical][:_LISTED])}, …"
+            f"{twice[0]:,.0f} to {twice[-1]:,.0f} by published models. "
+            f"Give --samples-to-target, or --converges-like: {', '.join([*laws][:_LISTED])}, …"
         )
     rule = "in proportion (SGD, with warm-up) or by its root (Adam); see the page Time to accuracy"
     rate = f"A larger batch usually needs a larger learning rate: {rule}."
@@ -70,13 +121,10 @@ def print_curves(file: FitFile) -> None:
 
 def print_notes(file: FitFile, *, err: bool) -> None:
     """Print what the measurements leave open, each note once."""
-    about: dict[str, list[str]] = {}
-    for curve in file.curves:
-        for note in curve.notes:
-            about.setdefault(note, []).append(curve.name)
     for note in file.notes:
         typer.echo(note, err=err)
-    for note, names in about.items():
+    for note in dict.fromkeys(note for curve in file.curves for note in curve.notes):
+        names = [curve.name for curve in file.curves if note in curve.notes]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         typer.echo(f"{', '.join(names[:_NAMED])}{more}: {note}", err=err)
 
@@ -152,23 +200,21 @@ def _answer(row: Mapping[str, Any], job: TrainingJob) -> dict[str, str]:
 
 def print_values(rows: Sequence[Mapping[str, Any]], name: str, *, as_json: bool) -> None:
     """Print the answers to a file of questions: as JSON, or the column `name` and the values."""
-    print_json(rows) if as_json else print_table(_values(rows, name))
+    print_json(rows) if as_json else print_table(_value(row, name) for row in rows)
 
 
-def _values(rows: Sequence[Mapping[str, Any]], name: str) -> Iterator[dict[str, str]]:
-    for row in rows:
-        about = {name.title(): row.get(name) or "", "Devices": f"{row['n_devices'] or ''}"}
-        for key in ("batch_per_device", "global_batch", "global_batch_asked"):
-            about[key.replace("_", " ").capitalize()] = f"{row.get(key) or ''}".removesuffix(".0")
-        if "error" in row:
-            yield about | {"Value": row["error"]}
-            continue
-        yield about | {
-            "Value": f"{write_plain(row['value'])} {row.get('unit', 'examples/s')}",
-            "90 % interval": f"{write_plain(row['low'])} – {write_plain(row['high'])}",
-            "Time to target": write_duration(60 * row["minutes"]) if "minutes" in row else "",
-            "Kind": "extrapolated" if row.get("extrapolated") else "",
-        }
+def _value(row: Mapping[str, Any], name: str) -> dict[str, str]:
+    about = {name.title(): row.get(name) or "", "Devices": f"{row['n_devices'] or ''}"}
+    for key in ("batch_per_device", "global_batch", "global_batch_asked"):
+        about[key.replace("_", " ").capitalize()] = f"{row.get(key) or ''}".removesuffix(".0")
+    if "error" in row:
+        return about | {"Value": row["error"]}
+    return about | {
+        "Value": f"{write_plain(row['value'])} {row.get('unit', 'examples/s')}",
+        "90 % interval": f"{write_plain(row['low'])} – {write_plain(row['high'])}",
+        "Time to target": write_duration(60 * row["minutes"]) if "minutes" in row else "",
+        "Kind": "extrapolated" if row.get("extrapolated") else "",
+    }
 
 
 def _listed(numbers: Sequence[float]) -> str:

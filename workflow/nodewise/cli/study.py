@@ -13,8 +13,8 @@ from nodewise.core.files import file_sha256
 from nodewise.core.units import counted, write_number
 
 
-@app.command()
-def plan(config: StudyConfig = Path("config/study.yaml")) -> None:
+@app.command("plan")
+def plan_study(file: StudyConfig = Path("config/study.yaml")) -> None:
     """Check the configuration of a study, and estimate how long it takes on this machine.
 
     Cells that have a record count as done.
@@ -27,23 +27,21 @@ def plan(config: StudyConfig = Path("config/study.yaml")) -> None:
     settle_environment()
     from nodewise.cluster.cgroup import whole_cores
     from nodewise.measure.quiet_machine import reference_us
-    from nodewise.study import plan as planning
-    from nodewise.study.config import check_files_exist, read_config
-    from nodewise.study.estimate import Machine
+    from nodewise.study import config, estimate, plan
 
-    study = read_config(config)
-    check_files_exist(study)
+    study = config.read_config(file)
+    config.check_files_exist(study)
     if study.records:
-        typer.echo(f"{config}: {counted(len(study.record_files()), 'cell')}, measured before")
+        typer.echo(f"{file}: {counted(len(study.record_files()), 'cell')}, measured before")
         return
-    machine = Machine(reference_us() / 1e6, whole_cores())
-    planned = planning.plan(study, study.results / "records", machine)
-    typer.echo(planning.report(study, planned, machine))
+    machine = estimate.Machine(reference_us() / 1e6, whole_cores())
+    planned = plan.plan(study, study.results / "records", machine)
+    typer.echo(plan.report(study, planned, machine))
 
 
-@app.command()
-def missing(
-    config: StudyConfig = Path("config/study.yaml"),
+@app.command("missing")
+def list_missing(
+    file: StudyConfig = Path("config/study.yaml"),
     *,
     cautions: Annotated[bool, Option("--cautions", help="Also cells of busy times.")] = False,
     forget: Annotated[bool, Option("--forget", help="Remove their records, to try again.")] = False,
@@ -55,28 +53,27 @@ def missing(
 
     Example: nodewise missing --cautions --forget
     """
-    from nodewise.study.config import read_config
-    from nodewise.study.missing import find_missing, lines, remove
+    from nodewise.study import config, missing
 
-    study = read_config(config)
-    found = find_missing(study, study.results / "records", cautions=cautions)
-    for line in lines(found, study):
+    study = config.read_config(file)
+    found = missing.find_missing(study, study.results / "records", cautions=cautions)
+    for line in missing.lines(found, study):
         typer.echo(line)
     if forget:
-        for path in remove(found):
+        for path in missing.remove(found):
             typer.echo(f"{path}: removed")
     elif found:
         also = " --cautions" if cautions else ""
-        typer.echo(f"To try them again: nodewise missing --config {config}{also} --forget")
+        typer.echo(f"To try them again: nodewise missing --config {file}{also} --forget")
 
 
 @app.command(rich_help_panel=WORKFLOW)
-def build_tables(config: StudyConfig) -> None:
+def build_tables(file: StudyConfig) -> None:
     """Collect the records of a study in tables, as CSV and Parquet."""
     from nodewise.results import importers, published, table_files, tables
     from nodewise.study.config import read_config
 
-    study = read_config(config)
+    study = read_config(file)
     built = tables.build_tables(
         study.record_files(),
         published.points(),
@@ -91,48 +88,34 @@ def build_tables(config: StudyConfig) -> None:
 
 
 @app.command(rich_help_panel=WORKFLOW)
-def build_fits(config: StudyConfig) -> None:
+def build_fits(file: StudyConfig) -> None:
     """Fit the cost models to all curves, judge them on held-out points, and write fit.json."""
     from nodewise.predict import fit_curves, fit_file, steps_to_accuracy
     from nodewise.predict.study import fitted_tables
-    from nodewise.results.calibration import read_calibrations
-    from nodewise.results.table_files import read_tables, write_tables
+    from nodewise.results import calibration, table_files
     from nodewise.study.config import read_config
 
-    study = read_config(config)
+    study = read_config(file)
     out, source = study.results / "fits", study.results / "tables/curve_points.csv"
-    tables = read_tables(source.parent)
+    tables = table_files.read_tables(source.parent)
     steps = steps_to_accuracy.find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
-    calibrations = read_calibrations(study.calibrations())
+    calibrations = calibration.read_calibrations(study.calibrations())
     found = fit_curves.fit_curves(tables["curve_points"], calibrations)
-    write_tables(fitted_tables(found, steps), out)
+    table_files.write_tables(fitted_tables(found, steps), out)
     fit_file.write_fit(out / "fit.json", fit_file.file_of(found, source.name, file_sha256(source)))
 
 
 @app.command(rich_help_panel=WORKFLOW)
-def build_site(config: StudyConfig) -> None:
+def build_site(file: StudyConfig) -> None:
     """Render the pages of the site to build/docs as Markdown, and build build/site from them."""
-    from nodewise.models.facts import DESCRIPTIONS
-    from nodewise.report.context import read_context
-    from nodewise.report.render import build_site, render_pages
-    from nodewise.study.config import read_config
+    from nodewise.report.render import build_study
 
-    study = read_config(config)
-    context = read_context(
-        config,
-        study.results,
-        calibration_paths=study.calibrations(),
-        models_dir=DESCRIPTIONS,
-        own_models=study.own_descriptions(),
-    )
-    docs = Path("build/docs")
-    render_pages(context, study.results, docs)
-    build_site(docs, docs.with_name("site"))
+    build_study(file)
 
 
-@app.command()
-def publish(
-    config: StudyConfig,
+@app.command("publish")
+def publish_study(
+    file: StudyConfig,
     out: Annotated[Path, Option("--out", help="Folder to write, data/records/MACHINE/STUDY.")],
 ) -> None:
     """Copy what a study measured to the records that a site is built from.
@@ -144,13 +127,12 @@ def publish(
 
     Example: nodewise publish --config config/a.yaml --out data/records/my-pc/a
     """
-    from nodewise.study import publish as publishing
-    from nodewise.study.config import read_config
+    from nodewise.study import config, publish
 
-    study = read_config(config)
+    study = config.read_config(file)
     if study.records:
-        raise UserError(f"{config}: nothing to publish: its records were measured before")
-    manifest = publishing.publish(study, study.results / "records", out)
+        raise UserError(f"{file}: nothing to publish: its records were measured before")
+    manifest = publish.publish(study, study.results / "records", out)
     for left in manifest.left_out:
         typer.echo(f"left out: {left.what}: {left.why}")
     points = sum(one.points for one in manifest.experiments)

@@ -23,9 +23,10 @@ from nodewise.core.errors import UserError
 from nodewise.core.folders import replaced, write_files
 from nodewise.core.schema import json_text, read_tree
 from nodewise.core.units import counted
+from nodewise.models.facts import DESCRIPTIONS
 from nodewise.report import html
 from nodewise.report.charts import Chart, shared_files
-from nodewise.report.context import CHANGES_FILE, ReportContext
+from nodewise.report.context import CHANGES_FILE, ReportContext, read_context
 from nodewise.report.figures.peers import FILE as PEERS
 from nodewise.report.formulas import law_formula, law_source
 from nodewise.report.html import slug
@@ -34,9 +35,24 @@ from nodewise.report.pages import PAGES
 from nodewise.report.tables import table_style
 from nodewise.results.record import record_json
 from nodewise.strategies import STRATEGIES
+from nodewise.study.config import read_config
 
 BUILDER = "mkdocs"
 """The program that builds the site from mkdocs.yml: `mkdocs`, or its successor `zensical`."""
+
+
+def build_study(config: Path) -> None:
+    """Render the pages of a study to build/docs as Markdown, and build build/site from them."""
+    study, docs = read_config(config), Path("build/docs")
+    context = read_context(
+        config,
+        study.results,
+        calibration_paths=study.calibrations(),
+        models_dir=DESCRIPTIONS,
+        own_models=study.own_descriptions(),
+    )
+    render_pages(context, study.results, docs)
+    build_site(docs, docs.with_name("site"))
 
 
 def render_pages(
