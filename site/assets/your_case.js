@@ -187,7 +187,7 @@
     const lines = [];
     if (each.length) {
       const off = [...each, ...(law ? [`${three(1 + data.law_off)} in examples`] : [])].join(", ");
-      lines.push(`Ranges: nine in ten tested forecasts were off by at most a factor of ${off}.`);
+      lines.push(`Ranges: nine in ten forecasts tested on such links, or the most similar ones, were off by at most a factor of ${off}.`);
     }
     if (rows.at(-1).n > data.checked) {
       lines.push(`Beyond ${data.checked} devices few were tested.`);

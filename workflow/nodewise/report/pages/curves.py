@@ -13,7 +13,7 @@ from nodewise.report.fitted_curves import fitted_curves
 from nodewise.report.html import badge, slug
 from nodewise.report.page import Page, results_page, strategy_page
 from nodewise.report.pages import page
-from nodewise.report.pages._scaling import extremes, first_figure
+from nodewise.report.pages._scaling import extremes
 from nodewise.report.tables import (
     BATCH,
     EXAMPLES,
@@ -50,7 +50,8 @@ _AS = {"published": "As published", "imported": "As imported"}
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page for each model and strategy that was measured, by us or by others.
 
-    Each section of a page is about one experiment on one dataset and one kind of nodes.
+    Each section of a page is about one experiment on one dataset and one kind of nodes. Its charts
+    are those that no other page has.
     """
     curves = fitted_curves(study)
     of_others: dict[str, list[dict[str, Any]]] = {}
@@ -63,23 +64,20 @@ def pages(study: ReportContext) -> Iterator[Page]:
         title = f"{study.model_title(first['model'])}, {STRATEGIES[strategy].short_title}"
         measured = sorted((one for _, one in cells.groupby(_SECTION)), key=len, reverse=True)
         sections = [_section(study, curves, one) for one in measured]
-        shown: set[str] = set()
-        for one in sections:  # parts of the largest curve stand for all; a chart is shown once
-            charts = [of for of in one["figures"] if not (shown and of.figure == "parts")]
-            one["figures"] = [of for of in charts if of.name not in shown]
-            shown |= {of.name for of in charts}
         counts = Counter(one["title"] for one in sections)
         for one in sections:
             one["title"] += f" · {one['nodes']}" if counts[one["title"]] > 1 else ""
+        sections += of_others.pop(str(path), [])
         context = {
             "ends": extremes(study.with_titles(_of_page(study, study.compared, path))),
             "one_node": _on_one_node(study, path),
-            "sections": [*sections, *of_others.pop(str(path), [])],
+            "sections": sections,
             "strategy_page": strategy_page(strategy),
             "strategy": STRATEGIES[strategy],
             "results": results_page(first["model"], first["dataset"]),
         }
-        yield Page(str(path), "curve.md.j2", title, context, figures=True)
+        charts = any(one["figures"] for one in sections)
+        yield Page(str(path), "curve.md.j2", title, context, charts)
     for path, sections in of_others.items():
         title = f"{study.model_title(sections[0]['model'])}, {sections[0]['source']}"
         context = {"ends": [], "one_node": None, "sections": sections}
@@ -107,9 +105,6 @@ def _section(study: ReportContext, curves: dict[str, Any], cells: pd.DataFrame) 
     points = points.sort_values(["batch_per_worker", "nodes"])
     keys = [key for key in dict.fromkeys(curve_keys(points)) if key in curves]
     title = study.experiment_title(first["experiment"])
-    of = {"experiment": first["experiment"], "model": first["model"], "line": name}
-    charts = [one for key in keys for one in study.pick("fit", curve=key)]
-    charts = charts or first_figure(study, "speedup", "strategies", **of)
     return {
         "title": title if name in STRATEGIES else f"{title}: {study.strategy_title(name)}",
         "anchor": slug(" ".join(first[_SECTION])),
@@ -118,7 +113,7 @@ def _section(study: ReportContext, curves: dict[str, Any], cells: pd.DataFrame) 
         "dataset": study.dataset_title(first["dataset"]),
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
         "points": table(points, _POINTS) if len(points) else None,
-        "figures": [*charts, *study.pick("parts", **of)],
+        "figures": [one for key in keys for one in study.pick("fit", curve=key)],
         "fitted": [curves[key] for key in keys],
         "lost": [_lost(study, row) for row in cells[cells["status"] != "ok"].to_dict("records")],
         "launches": len(cells),

@@ -103,6 +103,7 @@ def _example() -> dict[str, Any]:
         "ends": found.iloc[[0, -1]].to_dict("records"),
         "price": _PRICE,
         "cluster": cluster,
+        "one": points[1],
         "most": max(points),
         "batch": training.batch,
         **{name: rows[name].iloc[0] for name in ("device", "source")},
