@@ -390,40 +390,41 @@ def _curve(row: Mapping[Any, Any], points: Sequence[Measured], doubtful: Sequenc
     known = {
         name: row[name] for name in Curve.model_fields if name in row and not pd.isna(row[name])
     }
-    notes: list[str] = []
-    changes: dict[str, Any] = {}
-    if doubtful:
-        more = f" and {len(doubtful) - 1} more" if len(doubtful) > 1 else ""
-        notes.append(
-            f"{doubtful[0]}{more}: a global batch is not that of all devices, or machines cannot "
-            "hold them"
-        )
-    sums = [
-        sum(getattr(one, part) or 0.0 for part in TIMED_PARTS) / one.step_time_s for one in points
-    ]
-    if max(sums) > _OVERLAP:
+    timed = [(sum(getattr(one, part) or 0.0 for part in TIMED_PARTS), one) for one in points]
+    overlap = any(sum_s > _OVERLAP * one.step_time_s for sum_s, one in timed)
+    if overlap:
         points = [one.model_copy(update=dict.fromkeys(TIMED_PARTS)) for one in points]
-        notes.append("parts add up to more than the step: not used")
     curve = Curve(name=row["curve"], measured=tuple(points), **known)
-    if wrong := _contradiction(curve):
-        notes.append(f"scaling is {curve.scaling}, but {wrong}: it is taken as unknown")
-        changes["scaling"] = "unknown"
-    if (scatter := max(one.noise or 0.0 for one in points)) > _SCATTERED:
-        notes.append(f"repeats scatter by {scatter:.0%}: are they of several runs or settings?")
-    if curve.like_published:
-        notes.append("no payload_bytes given: it goes on as similar published curves did")
-    elif "collective" not in known:
-        notes.append(f"no collective given: a {USUAL} is assumed")
-    if not curve.batch_known:
-        notes.append("no batch given: how many examples a step has is unknown")
-    if not curve.in_seconds:
-        notes.append("no examples given: epoch times are known, but not the times of steps")
-    if curve.cluster and not (curve.in_seconds and curve.payload_bytes):
-        missing = "payload_bytes" if curve.in_seconds else "examples"
-        notes.append(f"no {missing} given: shares nothing with other curves of its cluster")
-        changes["cluster"] = None
-    notes += _about_nodes(points)
-    return curve.model_copy(update={**changes, "notes": tuple(notes)})
+    more = f" and {len(doubtful) - 1} more" if len(doubtful) > 1 else ""
+    wrong = _contradiction(curve)
+    scatter = max(one.noise or 0.0 for one in points)
+    scattered = scatter > _SCATTERED
+    seconds = curve.in_seconds
+    missing = "payload_bytes" if seconds else "examples"
+    alone = bool(curve.cluster) and not (seconds and curve.payload_bytes)
+    unknown = not curve.like_published and "collective" not in known
+    one_count, from_two = len(curve.nodes) == 1, 1 < curve.nodes[0] < curve.nodes[-1]
+    share, nodes = _shortest(points)
+    notes = {
+        f"{''.join(doubtful[:1])}{more}: a global batch is not that of all devices, or machines "
+        "cannot hold them": doubtful,
+        "parts add up to more than the step: not used": overlap,
+        f"scaling is {curve.scaling}, but {wrong}: it is taken as unknown": wrong,
+        f"repeats scatter by {scatter:.0%}: are they of several runs or settings?": scattered,
+        "no payload_bytes given: it goes on as similar published curves did": curve.like_published,
+        f"no collective given: a {USUAL} is assumed": unknown,
+        "no batch given: how many examples a step has is unknown": not curve.batch_known,
+        "no examples given: epoch times are known, but not the times of steps": not seconds,
+        f"no {missing} given: shares nothing with other curves of its cluster": alone,
+        "one number of nodes: computing and communication cannot be told apart": one_count,
+        "not measured on one node: one node is an extrapolation of the formula": from_two,
+        f"a step takes {100 - 100 * share:.0f} % less time on {nodes} nodes than on one: no "
+        "formula explains an efficiency over 100 %, so intervals are wider": share < _SUPERLINEAR,
+    }
+    changes: dict[str, Any] = {"scaling": "unknown"} if wrong else {}
+    changes |= {"cluster": None} if alone else {}
+    changes["notes"] = tuple(note for note, applies in notes.items() if applies)
+    return curve.model_copy(update=changes)
 
 
 def _contradiction(curve: Curve) -> str:
@@ -436,23 +437,12 @@ def _contradiction(curve: Curve) -> str:
     return ""
 
 
-def _about_nodes(points: Sequence[Measured]) -> list[str]:
-    """Return notes on the numbers of nodes and on superlinear speed-ups."""
-    notes, counts = [], {point.nodes for point in points}
-    if len(counts) == 1:
-        notes.append("one number of nodes: computing and communication cannot be told apart")
-    elif min(counts) > 1:
-        notes.append("not measured on one node: one node is an extrapolation of the formula")
+def _shortest(points: Sequence[Measured]) -> tuple[float, int]:
+    """Return the least step time relative to one node at the same batch, and its nodes."""
     alone = {point.batch_per_worker: point.step_time_s for point in points if point.nodes == 1}
     shares = [
         (point.step_time_s / alone[point.batch_per_worker], point.nodes)
         for point in points
         if point.batch_per_worker in alone
     ]
-    share, nodes = min(shares, default=(1.0, 1))
-    if share < _SUPERLINEAR:
-        notes.append(
-            f"a step takes {100 - 100 * share:.0f} % less time on {nodes} nodes than on one: no "
-            "formula explains an efficiency over 100 %, so intervals are wider"
-        )
-    return notes
+    return min(shares, default=(1.0, 1))

@@ -231,10 +231,8 @@ def _strip(text: str, prefix: str, known: Sequence[re.Match[str]], *, remove: bo
 
 def _tells_ranks(column: Sequence[str], contents: Sequence[str]) -> bool:
     """Return whether a word of prefixes takes turns, and has the same lines with each value."""
-    lines: dict[str, set[str]] = defaultdict(set)
-    for word, content in zip(column, contents, strict=True):
-        lines[word].add(content)
+    lines = pd.Series(contents).groupby(pd.Series(column)).agg(set)
     turns = sum(one != other for one, other in itertools.pairwise(column))
-    most = max(lines.values(), key=len)
-    shared = min(len(each & most) for each in lines.values())
+    most = max(lines, key=len)
+    shared = min(len(each & most) for each in lines)
     return 1 < len(lines) <= turns and len(most) > 1 and 2 * shared > len(most)

@@ -74,8 +74,7 @@ def published_and_ours(tables: Tables) -> pd.DataFrame:
 
     Ours are measured with the strategy of the published study. `label` and `accuracy_label` are the
     kinds of our numbers, empty where there are none. All our times of a model and batch are from
-    one experiment, so that they are comparable: see `_of_one_experiment`. If the accuracy is from
-    another experiment than the time, `experiment` says so.
+    one experiment, so that they are comparable: see `_of_one_experiment`.
     """
     where = [*MODEL, *POINT]
     published = tables["published"]
@@ -85,18 +84,12 @@ def published_and_ours(tables: Tables) -> pd.DataFrame:
     )
     times = _of_one_experiment(times).rename(columns={"seconds": "seconds_ours", "kind": "label"})
     times = times[[*where, "experiment", "seconds_ours", "label", "flags", "cell_id"]]
-    ours = {"experiment": "scored", "accuracy": "accuracy_ours", "kind": "accuracy_label"}
+    ours = {"accuracy": "accuracy_ours", "kind": "accuracy_label"}
     scores = scores.drop_duplicates(where)[[*where, *ours]].rename(columns=ours)
     theirs = {"training_time_s": "seconds_published", "training_accuracy": "accuracy_published"}
     rows = published.rename(columns=theirs).merge(times, "left", where).merge(scores, "left", where)
-    timed, scored = rows["experiment"].fillna(""), rows["scored"].fillna("")
-    both_differ = (timed != "") & (scored != "") & (timed != scored)
-    both = timed.where(timed != "", scored)
-    return rows.assign(
-        ratio=rows["seconds_ours"] / rows["seconds_published"],
-        experiment=both.where(~both_differ, both + "; accuracy: " + scored),
-        flags=rows["flags"].fillna(""),
-    )
+    ratio = rows["seconds_ours"] / rows["seconds_published"]
+    return rows.assign(ratio=ratio, flags=rows["flags"].fillna(""))
 
 
 def _of_one_experiment(times: pd.DataFrame) -> pd.DataFrame:
