@@ -287,7 +287,7 @@ def averaged(kind: str, size: int) -> tuple[list[Any], float]:
     trains = [tf.function(model.train_step, autograph=False) for model in models]
     for step in range(steps(data)):
         logs = [train(part(data, step, worker, size)) for worker, train in enumerate(trains)]
-        average(lambda model: model.trainable_variables)
+        average(lambda model: [*filter(api.is_trained, api.changing(model))])
     average(api.moving_statistics)
     average(lambda model: [one for two in optimizers_of(model) for one in averages(two)])
     models[0].optimizer.finalize_variable_values(models[0].trainable_variables)

@@ -47,8 +47,7 @@ def train(rank, addresses, _, *, case, out):
 
     kind = tf.string if case.model == "text" else tf.float32
     spec = tf.TensorSpec((EXAMPLES, 3), kind), tf.TensorSpec((EXAMPLES, 1), tf.float32)
-    whole = case.nodes * EXAMPLES + (case.model == "unequal")
-    build = partial(built, case.model)
+    build, whole = partial(built, case.model), case.nodes * EXAMPLES
     trained = local_job.make_strategy(case, rank, addresses, build, whole, batch=spec)
     x = np.arange(12, dtype=np.float32).reshape(EXAMPLES, 3) + rank
     logs = trained.step((tf.constant(x), tf.ones((EXAMPLES, 1))))
@@ -67,7 +66,7 @@ def train(rank, addresses, _, *, case, out):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("jax")
-    nodes = {"own": 3, "unequal": 2, "layer": 1, "random": 1, "text": 1, "train_step": 1}
+    nodes = {"own": 3, "layer": 1, "random": 1, "text": 1, "train_step": 1}
     cases = {kind: Case("keras_jax", count, kind) for kind, count in nodes.items()}
     run_job(local_job.train_cases, out, cases, train, backend="jax")
     return out
@@ -80,7 +79,6 @@ def trained(tmp_path_factory, run_job):
         ("random", "the model calls TensorFlow, whose operations do not run on JAX"),
         ("text", "JAX cannot train on strings"),
         ("train_step", "train_step(self, state, data)"),
-        ("unequal", "9 examples have no 2 equal parts"),
     ],
 )
 def test_what_jax_cannot_train_is_refused(trained, kind, told):

@@ -220,8 +220,10 @@ class Strategy(ABC):
         return [np.asarray(v.numpy()) for v in self.model.trainable_variables]
 
     def weights_sha256(self) -> str:
-        """Return the SHA-256 of `weights`: equal on two workers if and only if every bit is."""
-        return hashlib.sha256(b"".join(w.tobytes() for w in self.weights())).hexdigest()
+        """Return the SHA-256 of what is trained: equal on two workers if every bit is."""
+        plain = filter(is_trained, contents.plain_variables(self.model))
+        arrays = [*self.weights(), *(np.asarray(v.numpy()) for v in plain)]
+        return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
 
     def state(self) -> list[np.ndarray]:
         """Return copies of all model and optimizer variables that training changes."""
@@ -271,6 +273,11 @@ def changing(model: keras.Model) -> list[keras.Variable]:
     left_out = {id(variable) for variable in [*model.metrics_variables, *still]}
     found = {id(variable): variable for variable in [*held, contents.unseeded().state]}
     return [variable for key, variable in found.items() if key not in left_out]
+
+
+def is_trained(variable: keras.Variable | tf.Variable) -> bool:
+    """Return whether a variable may be trained by gradients."""
+    return bool(variable.trainable) and tf.as_dtype(variable.dtype).is_floating
 
 
 def stateful(model: keras.Model) -> list[keras.layers.RNN]:

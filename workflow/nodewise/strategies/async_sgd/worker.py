@@ -68,14 +68,17 @@ class Pushing(replica.Replica):
         """Push gradients to the servers and take their weights, in place of `apply`.
 
         Raises:
-            RefusedError: the optimizer is not the compiled one, which the servers have.
+            RefusedError: the servers do not have the optimizer or a variable.
         """
         if apply.__self__ is not self.model.optimizer:
             raise RefusedError(SEVERAL)
         self._applies_inside |= tf.compat.v1.get_default_graph() is not trace.graph
         self._pushes += 1
         trained = self.model.trainable_variables
-        given = zip(trainable_variables or trained, grads, strict=True)
+        variables = list(trainable_variables or trained)
+        for other in {v.path for v in variables} - {v.path for v in trained}:
+            raise RefusedError(f"train_step trains {other}, which is no weight of the model")
+        given = zip(variables, grads, strict=True)
         known = {id(variable): one for variable, one in given if one is not None}
         dense = [
             tf.convert_to_tensor(known[id(v)]) if id(v) in known else tf.zeros(v.shape)

@@ -32,7 +32,11 @@ class Strategy(api.Strategy):
     def __init__(self, job: api.Job) -> None:
         super().__init__(job)
         self._here: keras.Model | None = None
-        _check_batch(job)
+        for part in [] if job.batch is None else tf.nest.flatten(job.batch):
+            ragged = isinstance(part, tf.RaggedTensorSpec)
+            if ragged or part.dtype == tf.string:
+                kind = "ragged arrays" if ragged else "strings"
+                raise RefusedError(f"JAX cannot train on {kind}")
         keras.config.disable_traceback_filtering()  # it hides where an error was raised
         tf.config.set_visible_devices([], "GPU")  # TensorFlow only reads batches here
         threads = tf.config.threading.get_intra_op_parallelism_threads()
@@ -137,23 +141,6 @@ class Strategy(api.Strategy):
     def device(self) -> str:
         first = jax.local_devices()[0]
         return super().device() if first.platform == "cpu" else str(first.device_kind)
-
-
-def _check_batch(job: api.Job) -> None:
-    """Check that JAX has the types of a batch, and that workers have equally many examples.
-
-    Raises:
-        RefusedError: it has not, or they do not.
-    """
-    for part in [] if job.batch is None else tf.nest.flatten(job.batch):
-        ragged = isinstance(part, tf.RaggedTensorSpec)
-        if ragged or part.dtype == tf.string:
-            raise RefusedError(f"JAX cannot train on {'ragged arrays' if ragged else 'strings'}")
-    if job.global_batch % job.size:
-        raise RefusedError(
-            f"keras.distribution needs equal parts, and {job.global_batch} examples have no "
-            f"{job.size} equal parts"
-        )
 
 
 def _connect(job: api.Job) -> None:

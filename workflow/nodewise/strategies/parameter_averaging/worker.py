@@ -38,7 +38,8 @@ class Strategy(api.Strategy):
         self._replica.start_alike(self._ring)
         self.model = self._replica.model
         per_worker.check(self.model, job)
-        self._averaged = list(self.model.trainable_variables)
+        # also those that only its optimizer leads to, such as weights of a closure's layer
+        self._averaged = [*filter(api.is_trained, api.changing(self.model))]
         self._averages = [v for one in optimizers_of(self.model) for v in averages(one)]
         self._flat = tf.function(lambda: api.flat(self._averaged), autograph=False)
         self._load = tf.function(self._load_mean, autograph=False)
