@@ -135,16 +135,14 @@ class LogHandler(LogHandlerBase):
         self.say(f"{self.done}/{self.total} {name}: {result}{ending}")
 
     def fail(self, told: dict[str, Any]) -> None:
-        """Name the step that failed and print the end of its log, unless Ctrl-C ended it."""
+        """Name the step that failed and print the end of its log, unless the run was stopped."""
         name, *_ = self.jobs.pop(told["jobid"], (named(told["rule_name"]),))
-        logs = [log for log in map(Path, told["log"]) if log.is_file()]
-        ends = [log.read_text("utf-8", "replace").splitlines()[-LOG_LINES:] for log in logs]
-        if ["nodewise: interrupted"] in [lines[-1:] for lines in ends]:
-            self.stopped = True
+        if self.stopped:  # Ctrl-C ends steps, too
             return
         self.failed = True
         self.say(f"failed: {name}")
-        for log, lines in zip(logs, ends, strict=True):
+        for log in filter(Path.is_file, map(Path, told["log"])):
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
             self.say("\n    ".join([f"  the end of {log}:", *lines]))
             if shutil.disk_usage(log.parent).free < LITTLE_BYTES:  # no log could tell it
                 self.say(f"  the disk of {log.parent} is full")
