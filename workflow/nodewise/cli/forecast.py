@@ -134,7 +134,8 @@ def forecast_nodes(
 
 def _measured(asked: Mapping[str, Any]) -> "Training":
     """Return what was measured, which exactly one of four options says."""
-    from nodewise.predict import cluster_steps, forecast, posted_numbers
+    from nodewise.predict import cluster_steps, forecast
+    from nodewise.results import posted_numbers
 
     step, rate, file, model = (asked[x] for x in ("step_time", "throughput", "given", "model"))
     if [step, rate, file, model].count(None) != 3:
@@ -208,14 +209,14 @@ def explain_scaling(
     Example: nodewise explain --one 120ms --many 210ms --devices 4
     """
     from nodewise.predict import causes, cluster_steps, explain, forecast
-    from nodewise.predict.posted_numbers import read_files, read_number, read_numbers
+    from nodewise.results.posted_numbers import read_number, read_numbers
 
     if sums and not re.fullmatch(r"all-reduce|servers(=[1-9]\d*)?", sums, re.ASCII):
         raise UserError(f"--sums {sums}: must be all-reduce, servers or servers=2")
     if files and (one or many or devices or at or one_devices > 1):
         raise UserError("give a file, or --one, --many, --devices and what belongs to them")
     if files:
-        posted, training = read_files(files, batch)
+        posted, training = forecast.read_files(files, batch)
     else:
         posted = read_numbers(one, one_devices, many, devices, at or ())
         training = cluster_steps.Training(None, batch=batch)

@@ -19,7 +19,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.schema import read_tree
 from nodewise.predict.cluster_steps import DRAWS, Draws, Topology, Training
 from nodewise.predict.points import Floats
-from nodewise.predict.posted_numbers import Posted
+from nodewise.results.posted_numbers import Posted
 
 DECLARED: dict[str, Any] = read_tree(Path(__file__).with_name("causes.yaml"))
 CAUSES: dict[str, dict[str, Any]] = DECLARED["causes"]

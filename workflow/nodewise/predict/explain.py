@@ -14,7 +14,7 @@ from nodewise.core.units import write_percent
 from nodewise.predict import causes as c
 from nodewise.predict.cluster_steps import draw_weights
 from nodewise.predict.points import Floats
-from nodewise.predict.posted_numbers import UNITS
+from nodewise.results.posted_numbers import UNITS
 
 MEASUREMENTS: Mapping[str, str] = c.DECLARED["measurements"]
 """Measurements that show causes: what to do."""

@@ -7,7 +7,7 @@ with published measurements of publishers left out, and with all committed recor
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import mode
+from statistics import median, mode
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from nodewise.predict.cluster_steps import Topology, Training, forecast_throughp
 from nodewise.results.convert import convert
 from nodewise.results.curves import measurements
 from nodewise.results.importers import read_rows
+from nodewise.results.posted_numbers import Posted
 from nodewise.results.record import read_record
 from nodewise.results.tables import cell_row
 
@@ -94,6 +95,27 @@ def _training_of_record(path: Path, devices: int | None, batch: float | None) ->
         cautions=cautions,
         input_share=max(one.input_us / max(1, sum(one.step_us)) for one in result.workers),
     )
+
+
+def read_files(paths: Sequence[Path], batch: float | None) -> tuple[tuple[Posted, ...], Training]:
+    """Return the throughputs of runs of one training, medians of repeats, and what else files say.
+
+    The training has the batch of the fewest devices. `batch` is as for `read_training`.
+
+    Raises:
+        UserError: a file cannot be read, batches differ, or there is one number of devices.
+    """
+    runs = [read_training(path, batch=batch) for path in paths]
+    measured = [pair for run in runs for pair in run.measured.items()]
+    sizes = {(n, run.batch_on(n)) for run in runs for n in run.measured}
+    counts = sorted({n for n, _ in sizes})
+    weak, strong = (len({round(n**power * b, 6) for n, b in sizes}) == 1 for power in (0, 1))
+    if len(counts) == 1 or not (weak or strong):
+        raise UserError(f"{paths[0]}: needs two numbers of devices and one batch, of each or all")
+    rates = {n: median(rate for count, rate in measured if count == n) for n in counts}
+    last = max(runs, key=lambda run: max(run.measured))
+    training = replace(last, batch=last.batch and min(sizes)[1], strong=strong)
+    return tuple(Posted(n, "samples_per_s", rate) for n, rate in rates.items()), training
 
 
 def with_options(

@@ -22,10 +22,10 @@ from nodewise.predict.fit import with_interval
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.forecast import topology_of, with_options
 from nodewise.predict.points import Floats
-from nodewise.predict.posted_numbers import UNITS
 from nodewise.predict.steps_to_accuracy import law_like
 from nodewise.results.csv_file import read_table
 from nodewise.results.curves import MOST_NODES, Batch, Curve, Text, same_batch
+from nodewise.results.posted_numbers import UNITS
 
 Row = dict[str, Any]
 Amount = Annotated[float, Field(gt=0, le=1e18)]

@@ -6,8 +6,8 @@
   `curve_points` the points of curves from all sources. `columns.yaml` names, types and explains
   every column.
 - **Imported curves**: `importers/` reads files of other tools. `log_format` reads text logs, whose
-  kinds are declared in `log_formats.yaml`, and `csv_file` CSV files of users. `curves` checks the
-  rows of a file and turns them into curves. `published` reads the numbers of the studies, and
-  `studies` what they claim.
+  kinds are declared in `log_formats.yaml`, `csv_file` CSV files of users, and
+  `posted_numbers` single numbers. `curves` checks the rows of a file and turns them into curves.
+  `published` reads the numbers of the studies, and `studies` what they claim.
 - **Queries** of figures, pages and answers: `queries` and `comparisons` select and join rows.
 """

@@ -3,15 +3,10 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted, write_plain
-from nodewise.predict.cluster_steps import Training
-from nodewise.predict.forecast import read_training
 from nodewise.results.curve_units import SECONDS, is_per_device, parse_unit
 from nodewise.results.curves import MOST_NODES
 
@@ -97,24 +92,3 @@ def read_numbers(
             raise UserError(f"--at {text[:60]}: must be devices=value, between --one and --many")
         posted.append(read_number("--at", value, int(count)))
     return (*sorted(posted), read_number("--many", many, devices))
-
-
-def read_files(paths: Sequence[Path], batch: float | None) -> tuple[tuple[Posted, ...], Training]:
-    """Return the throughputs of runs of one training, medians of repeats, and what else files say.
-
-    The training has the batch of the fewest devices. `batch` is as for `read_training`.
-
-    Raises:
-        UserError: a file cannot be read, batches differ, or there is one number of devices.
-    """
-    runs = [read_training(path, batch=batch) for path in paths]
-    measured = [pair for run in runs for pair in run.measured.items()]
-    sizes = {(n, run.batch_on(n)) for run in runs for n in run.measured}
-    counts = sorted({n for n, _ in sizes})
-    weak, strong = (len({round(n**power * b, 6) for n, b in sizes}) == 1 for power in (0, 1))
-    if len(counts) == 1 or not (weak or strong):
-        raise UserError(f"{paths[0]}: needs two numbers of devices and one batch, of each or all")
-    rates = {n: median(rate for count, rate in measured if count == n) for n in counts}
-    last = max(runs, key=lambda run: max(run.measured))
-    training = replace(last, batch=last.batch and min(sizes)[1], strong=strong)
-    return tuple(Posted(n, "samples_per_s", rate) for n, rate in rates.items()), training
