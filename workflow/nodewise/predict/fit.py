@@ -77,10 +77,6 @@ class Fit:
     certain: tuple[bool, ...]
     count: int
 
-    def value(self, name: str, label: str) -> float:
-        """Return the fitted value of a coefficient."""
-        return float(self.draws[0, self.coefficients.index((name, label))])
-
     def draw(self, points: Points) -> Floats:
         """Return step times in seconds by the fit, then equally likely ones, (1 + draws, points).
 

@@ -108,21 +108,17 @@ def law_of(rows: pd.DataFrame) -> Law | None:
     Raises:
         UserError: there is no law for the collective.
     """
-    plain = exchanges_where(lambda one: one.content == "nothing")
-    own = [name not in plain for name in rows["exchange"]]
-    if not any(own):
+    own = rows[~rows["exchange"].isin(exchanges_where(lambda one: one.content == "nothing"))]
+    if own.empty:
         return LAWS["ring"]
-    exchange, collective, options, curve = (
-        str(rows[name].iat[own.index(True)])
-        for name in ("exchange", "collective", "options", "curve")
-    )
-    if not exchange:
+    first = own.iloc[0]
+    if not first["exchange"]:
         try:
-            return LAWS.make(collective or USUAL)
+            return LAWS.make(first["collective"] or USUAL)
         except UserError as error:
-            raise UserError(f"curve {curve!r}, column collective: {error}") from None
-    law = EXCHANGES[exchange].law
-    return LAWS[law].of_curve(json.loads(options or "{}"), rows[own]) if law else None
+            raise UserError(f"curve {first['curve']!r}, column collective: {error}") from None
+    law = EXCHANGES[first["exchange"]].law
+    return LAWS[law].of_curve(json.loads(first["options"] or "{}"), own) if law else None
 
 
 def curves_of(group: CurveGroup) -> list[Curve]:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import sympy
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from sympy import Expr, Symbol
 from sympy.parsing.sympy_parser import parse_expr
 
@@ -46,14 +46,8 @@ SYMBOLS: Mapping[str, Symbol] = {
 """Symbols of formulas that later ones and the step itself may use: m_n, and the parts of a step."""
 
 
-class Declared(BaseModel):
-    """What a file declares; `laws.yaml` explains the attributes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Number(Declared):
-    """A number of a law, which its formulas call by a letter."""
+class Number(BaseModel, frozen=True, extra="forbid"):
+    """A number of a law, which its formulas call by a letter; `laws.yaml` explains it."""
 
     letter: str
     unit: str
@@ -88,8 +82,8 @@ class Setting(Number):
         return median if median > 0 else self.unmeasured
 
 
-class Law(Declared):
-    """A law, with the values of its settings."""
+class Law(BaseModel, frozen=True, extra="forbid"):
+    """A law, with the values of its settings; `laws.yaml` explains the other attributes."""
 
     name: str
     title: str
