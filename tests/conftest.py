@@ -77,15 +77,13 @@ def study(fill_once) -> Path:
     import make_records as make
     from nodewise.models.facts import facts
     from nodewise.results import published
-    from nodewise.results.importers import import_for_study
     from rendering import render
 
     def fill(folder: Path) -> None:
         theirs = folder / "theirs.csv"
         lines = [f"Their cluster,{n},64,{0.1 + 0.02 * (n - 1)}" for n in (1, 2, 3, 4)]
         theirs.write_text("\n".join(["curve,nodes,batch_per_worker,step_time_s", *lines]))
-        imported = import_for_study([theirs])
-        make.write_study(folder, make.varied(), make.published(), published.runs(), imported)
+        make.write_study(folder, make.varied(), make.published(), published.runs(), [theirs])
         described = [make_architectures.fashion_cnn(), facts("fashion_mlp"), facts("mnist_cnn")]
         models = make_architectures.write(described, folder / "models")
         render(folder, models_dir=models)

@@ -18,7 +18,6 @@ from nodewise.core.files import write_text
 from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.fit_file import file_of, write_fit
 from nodewise.predict.study import fitted_tables
-from nodewise.results.curves import Curve
 from nodewise.results.record import Record, WorkerResult, record_json
 from nodewise.results.table_files import write_tables
 from nodewise.results.tables import build_tables
@@ -249,7 +248,7 @@ def write_study(
     records: Sequence[Record],
     published: pd.DataFrame | None = None,
     published_runs: pd.DataFrame | None = None,
-    imported: Sequence[Curve] = (),
+    curve_paths: Sequence[Path] = (),
 ) -> dict[str, pd.DataFrame]:
     """Write records with their tables and fits into `folder`, as the workflow does.
 
@@ -257,7 +256,7 @@ def write_study(
         The tables, by name.
     """
     paths = write(records, folder / "records")
-    tables = build_tables(paths, published, published_runs=published_runs, imported=imported)
+    tables = build_tables(paths, published, published_runs=published_runs, curve_paths=curve_paths)
     write_tables(tables, folder / "tables")
     found = fit_curves(tables["curve_points"], draws=20)
     write_tables(fitted_tables(found), folder / "fits")

@@ -11,8 +11,8 @@ from nodewise.predict.study import EACH, judge
 from nodewise.report.context import read_context
 from nodewise.report.fitted_curves import answers, fitted_curves
 from nodewise.results.columns import FIT_COLUMNS
-from nodewise.results.importers import import_for_study
 from nodewise.results.table_files import read_tables
+from nodewise.results.tables import build_tables
 from rendering import CONFIG, Texts
 
 
@@ -96,10 +96,13 @@ def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
 
 @pytest.mark.parametrize(
     ("text", "wrong"),
-    [("a,2,64.5,0.1", "mine.csv: curve 'a': "), ("a,2,64,0.1", "theirs.csv: curve 'a': ")],
+    [
+        ("a,2,64.5,0.1", "mine.csv: curve 'a': "),
+        ("a,2,64,0.1", "theirs.csv: duplicate curve a "),
+    ],
 )
 def test_curves_that_do_not_fit_into_a_study_are_refused(tmp_path, text, wrong):
     paths = [tmp_path / "mine.csv", tmp_path / "theirs.csv"]
     for path in paths:
         path.write_text(f"curve,nodes,batch_per_worker,step_time_s\n{text}\n")
-    assert wrong in user_error(import_for_study, paths)
+    assert wrong in user_error(build_tables, [], curve_paths=paths)

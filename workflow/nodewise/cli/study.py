@@ -70,7 +70,7 @@ def list_missing(
 @app.command(rich_help_panel=WORKFLOW)
 def build_tables(file: StudyConfig) -> None:
     """Collect the records of a study in tables, as CSV and Parquet."""
-    from nodewise.results import importers, published, table_files, tables
+    from nodewise.results import published, table_files, tables
     from nodewise.study.config import read_config
 
     study = read_config(file)
@@ -80,7 +80,7 @@ def build_tables(file: StudyConfig) -> None:
         watts_per_core=study.watts_per_core,
         published_runs=published.runs(),
         noise_scale_paths=[path for path in study.noise_scales() if path.is_file()],
-        imported=importers.import_for_study([Path(path) for path in study.curves]),
+        curve_paths=[Path(path) for path in study.curves],
     )
     out = study.results / "tables"
     table_files.write_tables(built, out)

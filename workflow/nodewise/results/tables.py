@@ -17,6 +17,7 @@ from nodewise.core.schema import read_json
 from nodewise.results.columns import AXES, COLUMNS, CURVE_KEY, ONE_NODE_KEY, PARTS, SINGLE, SPLIT
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.curves import Curve
+from nodewise.results.importers import import_curves
 from nodewise.results.noise_scale import NoiseScale
 from nodewise.results.record import Measurement, Record, read_record
 from nodewise.results.table_files import typed
@@ -42,7 +43,7 @@ def build_tables(
     watts_per_core: float = WATTS_PER_CORE,
     published_runs: pd.DataFrame | None = None,
     noise_scale_paths: Sequence[Path] = (),
-    imported: Sequence[Curve] = (),
+    curve_paths: Sequence[Path] = (),
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of a study, by the names in `COLUMNS`.
 
@@ -52,11 +53,11 @@ def build_tables(
         watts_per_core: power of a busy core in watts, for cells without metered energy.
         published_runs: the trainings of other published studies, or None for an empty table.
         noise_scale_paths: files of `nodewise measure-noise-scale`, one per model.
-        imported: imported curves.
+        curve_paths: files of curves that the study shows together with its own.
 
     Raises:
-        UserError: a file does not fit its schema, two records are of the same cell, or two noise
-            scales are of the same model.
+        UserError: a file does not fit its schema, two records are of the same cell, two noise
+            scales are of the same model, or a curve does not fit into the tables.
     """
     records = [read_record(path) for path in record_paths]
     _check_once(record_paths, [record.cell.id for record in records], "record of cell")
@@ -64,7 +65,8 @@ def build_tables(
     cells = typed((cell_row(record, watts_per_core) for record in records), COLUMNS["cells"])
     curves = _curves_table(cells)
     published = typed(published if published is not None else (), COLUMNS["published"])
-    points = measured_points(curves, cells), published_points(published), imported_points(imported)
+    imported = imported_points(_read_curves(curve_paths))
+    points = measured_points(curves, cells), published_points(published), imported
     noise_scales = [read_json(NoiseScale, path) for path in noise_scale_paths]
     _check_once(noise_scale_paths, [one.model for one in noise_scales], "noise scale of model")
     tables: dict[str, pd.DataFrame | Iterable[dict[str, Any]]] = {
@@ -85,6 +87,18 @@ def _check_once(paths: Sequence[Path], names: Sequence[str], what: str) -> None:
     for path, name in zip(paths, names, strict=True):
         if first.setdefault(name, path) is not path:
             raise UserError(f"{path}: duplicate {what} {name} (also in {first[name]})")
+
+
+def _read_curves(paths: Sequence[Path]) -> list[Curve]:
+    """Read files of curves; each needs a name of its own, times in seconds and whole batches."""
+    read = [(path, curve) for path in paths for curve in import_curves(path).curves]
+    for path, curve in read:
+        if not curve.in_seconds:
+            raise UserError(f"{path}: curve {curve.name!r}: needs examples, for seconds of a step")
+        if any(batch % 1 for batch in curve.batches):
+            raise UserError(f"{path}: curve {curve.name!r}: needs whole batches per worker")
+    _check_once([path for path, _ in read], [curve.name for _, curve in read], "curve")
+    return [curve for _, curve in read]
 
 
 def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:

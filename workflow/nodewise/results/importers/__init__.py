@@ -5,7 +5,6 @@ module may also be in another package that registers an entry point in the group
 `nodewise.importers`.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +13,7 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.core.registry import Registry
 from nodewise.core.schema import read_start
-from nodewise.results.curves import Curve, Measurements, measurements
+from nodewise.results.curves import Measurements, measurements
 
 
 class Importer(Protocol):
@@ -76,24 +75,3 @@ def import_curves(path: Path, name: str | None = None) -> Measurements:
         UserError: as `read_rows`, or the file lacks values that curves need.
     """
     return measurements(read_rows(path, name), path)
-
-
-def import_for_study(paths: Sequence[Path]) -> list[Curve]:
-    """Read the curves of files that a study shows together with its own.
-
-    Raises:
-        UserError: as `import_curves`, or a curve does not fit into a study's tables: its name
-            occurs twice, its times are not in seconds, or a batch is not a whole number.
-    """
-    curves: dict[str, Curve] = {}
-    for path in paths:
-        for curve in import_curves(path).curves:
-            problems = {
-                "is in the files of curves twice; rename one of them": curve.name in curves,
-                "needs examples, to compute the seconds of a step": not curve.in_seconds,
-                "needs whole batches per worker": any(batch % 1 for batch in curve.batches),
-            }
-            for problem in filter(problems.get, problems):
-                raise UserError(f"{path}: curve {curve.name!r}: {problem}")
-            curves[curve.name] = curve
-    return [*curves.values()]
