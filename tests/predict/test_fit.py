@@ -115,10 +115,10 @@ def test_what_is_known_beforehand_counts_and_no_coefficient_is_below_its_bound()
     beta, bound = ("seconds_per_byte", ""), 1.2 / 58e6
     alone = points(nodes=(1,), batches=(64,))
     fitted = fit(LAWS["ring"], alone, priors={beta: Prior(1 / 58e6, 1 / 58e8)})
-    assert fitted.value(*beta) == pytest.approx(1 / 58e6, rel=0.01)
+    at = fitted.coefficients.index(beta)
+    assert fitted.draws[0, at] == pytest.approx(1 / 58e6, rel=0.01)
     fitted = fit(LAWS["ring"], points(), priors={beta: Prior(1 / 58e6, 1 / 58e7, bound)})
-    assert fitted.value(*beta) >= bound
-    assert (fitted.draws[:, fitted.coefficients.index(beta)] >= bound).all()
+    assert (fitted.draws[:, at] >= bound).all()
 
 
 @pytest.mark.filterwarnings("ignore:(overflow|invalid):RuntimeWarning")

@@ -15,8 +15,7 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes, read_json, read_tree
 from nodewise.core.units import counted
-from nodewise.predict.known_links import ring_times
-from nodewise.results.calibration import Calibration
+from nodewise.results.calibration import Calibration, ring_times
 
 MESSAGE_BYTES = 64e6
 """Frameworks send gradients in all-reduces of 25 to 128 MB; bandwidths are taken at this size."""

@@ -67,21 +67,3 @@ def known_of(rows: pd.DataFrame, link: str, calibrated: Rates) -> dict[Coefficie
     if per_byte > 0:
         priors["seconds_per_byte", link] = Prior(per_byte, per_byte * _KNOWN_WITHIN, least)
     return priors
-
-
-def ring_times(calibration: Calibration) -> pd.DataFrame:
-    """Return the times of all-reduces in a ring, one row per `nodes` and `payload_bytes`.
-
-    `seconds` is the median of one all-reduce over the launches, and `sent_bytes` is 2(n−1)/n·S,
-    what each node sends meanwhile.
-    """
-    rows = [
-        (one.nodes, block.payload_bytes, calibration.cluster.share * block.seconds_each)
-        for one in calibration.launches
-        for block in one.all_reduces
-        if block.collective == "ring"
-    ]
-    times = pd.DataFrame(rows, columns=["nodes", "payload_bytes", "seconds"])
-    times = times.groupby(["nodes", "payload_bytes"])["seconds"].median().reset_index()
-    sent = 2 * (1 - 1 / times["nodes"]) * times["payload_bytes"]
-    return times.assign(sent_bytes=sent)

@@ -1,14 +1,15 @@
 """The schema of a calibration: what emulated nodes or hosts really delivered, by launch.
 
 There is one JSON file per study, written atomically and checked against this schema. It holds
-measurements only; `predict.known_links` derives fits and verdicts. All times are in wall seconds;
-multiply by `cluster.share` to get the own time of an emulated node.
+measurements only. All times are in wall seconds; multiply by `cluster.share` to get the own time of
+an emulated node.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
+import pandas as pd
 from pydantic import AwareDatetime, Field, model_validator
 
 from nodewise.core.cell import MAX_NODES, AnyCluster, Frozen, Line
@@ -150,3 +151,21 @@ def read_calibration(path: Path) -> Calibration:
         UserError: the file is missing, too large, not JSON, or does not fit the schema.
     """
     return read_json(Calibration, path, "remove the file to have the cluster calibrated again")
+
+
+def ring_times(calibration: Calibration) -> pd.DataFrame:
+    """Return the times of all-reduces in a ring, one row per `nodes` and `payload_bytes`.
+
+    `seconds` is the median of one all-reduce over the launches, and `sent_bytes` is 2(n−1)/n·S,
+    what each node sends meanwhile.
+    """
+    rows = [
+        (one.nodes, block.payload_bytes, calibration.cluster.share * block.seconds_each)
+        for one in calibration.launches
+        for block in one.all_reduces
+        if block.collective == "ring"
+    ]
+    times = pd.DataFrame(rows, columns=["nodes", "payload_bytes", "seconds"])
+    times = times.groupby(["nodes", "payload_bytes"])["seconds"].median().reset_index()
+    sent = 2 * (1 - 1 / times["nodes"]) * times["payload_bytes"]
+    return times.assign(sent_bytes=sent)

@@ -8,12 +8,12 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import write_number, write_percent
-from nodewise.predict.known_links import PAYLOAD_SHARE, ring_times
+from nodewise.predict.known_links import PAYLOAD_SHARE
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page, calibration_file
 from nodewise.report.pages import page
 from nodewise.report.tables import MACHINE, NODE, Column, table
-from nodewise.results.calibration import Calibration
+from nodewise.results.calibration import Calibration, ring_times
 from nodewise.results.curve_points import PARTS_AGREE
 
 LARGE_BYTES = 1_000_000

@@ -5,8 +5,7 @@ import pytest
 import make_calibration as make
 from mistakes import user_error
 from nodewise.core.schema import json_text
-from nodewise.predict.known_links import ring_times
-from nodewise.results.calibration import read_calibration
+from nodewise.results.calibration import read_calibration, ring_times
 
 
 def test_the_times_of_a_ring_are_medians_of_launches_in_the_node_s_own_time():
