@@ -62,7 +62,7 @@ def test_gaps_are_told_by_reason_and_stay_until_they_are_forgotten(measured):
     commands.run(*arguments, "--forget")
     assert len(list(measured.rglob("*.json"))) == 1
     told = commands.run(*arguments).stdout
-    assert told == "The next run measures the rest: 1 of 3 cells have a result.\n"
+    assert told == "1 of 3 cells have a result. The next run measures the rest.\n"
 
 
 def test_a_build_of_horovod_that_was_in_vain_is_a_gap_of_studies_that_train_with_it(measured):

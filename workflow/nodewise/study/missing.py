@@ -64,7 +64,7 @@ def lines(by_reason: Missing, study: Config) -> Iterator[str]:
     if cells and not by_reason:
         done = sum(recorded(cell, records) is not None for cell in cells)
         state = "Nothing to try again" if done == len(cells) else "The next run measures the rest"
-        yield f"{state}: {done} of {counted(len(cells), 'cell')} have a result."
+        yield f"{done} of {counted(len(cells), 'cell')} have a result. {state}."
     for reason, files in by_reason.items():
         where = str(files[0])
         if len(files) > 1:

@@ -25,7 +25,10 @@ from nodewise.results.queries import LAUNCHES, POINT, scaling_lines
     ],
     told="role == 'predicted' and low == low and ahead <= 2",
     rank=["nodes", "batch_per_worker"],
-    caption="Line: the fitted formula, 1 on one node, dashed where it predicts. Dotted: ideal.",
+    caption=(
+        "Line: the fitted formula, dashed where it predicts. Points: measured, against one node by "
+        "the formula. Dotted: ideal."
+    ),
     reading=(
         "Throughput against what the formula gives for one node, at the same batch per worker. The "
         "line is the formula, dashed where it predicts, shaded its interval. Points were measured."
