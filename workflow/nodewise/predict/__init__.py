@@ -15,9 +15,9 @@ curve passes through them:
 These modules are used by:
 
 - The tables of a study: `study` builds them, and computes errors on held-out points.
-- The commands: `fit_file` writes and reads the fits, `question_files` serves `predict --at`,
-  `next_measurement` recommends what to measure, and `options` parses their options. `forecast`
-  needs no fit.
+- The commands: `fit_file` writes and reads the fits, `question_files` answers tables of questions,
+  and `next_measurement` recommends what to measure. `forecast` and `machines` need no fit, nor does
+  `explain`, which tells the likeliest of the `causes` of a slow training.
 
 In a notebook:
 
