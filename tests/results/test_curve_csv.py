@@ -164,7 +164,7 @@ def test_optional_columns_are_checked_as_well(tmp_path, column, values, place):
     ("header", "named"),
     [
         ("curve,nodes,batch_per_worker", "step_time_s"),
-        ("name,gpus,batch,time", "curve, nodes, batch_per_worker"),
+        ("name,gpus,batch,time", "nodes, batch_per_worker"),
         (HEADER.replace("_s", "_ms"), "'step_time_ms'"),
         (HEADER.replace("nodes", "node"), "'node' is not known; is it nodes?"),
         (HEADER.replace("curve", "Curve"), "'Curve' is not known; is it curve?"),
@@ -180,6 +180,19 @@ def test_the_message_on_a_wrong_header_names_the_column(tmp_path, header, named)
     message = refused(tmp_path, csv_of(row, header=header))
     assert message.startswith("row 1: ")
     assert named in message
+
+
+def test_rows_without_a_curve_are_one_of_the_file_s_name_unless_points_are_equal(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text(csv_of("1,64,0.1", "2,64,0.13", header="nodes,batch_per_worker,step_time_s"))
+    found = import_curves(path)
+    assert [(curve.name, curve.nodes) for curve in found.curves] == [("mine", [1, 2])]
+    assert found.notes == ("no column curve: all rows are of one curve, mine",)
+    rows, header = ("1,64,0.1", "1,64,0.3"), "nodes,batch_per_worker,step_time_s"
+    assert "lacks columns curve" in refused(tmp_path, csv_of(*rows, header=header))
+    repeats = csv_of(*(f"{row},{i}" for i, row in enumerate(rows)), header=f"{header},repeat")
+    path.write_text(repeats)
+    assert len(import_curves(path).curves[0].measured) == 1
 
 
 def test_epochs_of_unknown_length_beside_what_needs_seconds(tmp_path):

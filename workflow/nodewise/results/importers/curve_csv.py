@@ -19,6 +19,7 @@ ALIASES: Mapping[str, str] = DECLARED["aliases"]
 """Columns of published curves, by which a device is a node of the curve."""
 _VALUE = ("quantity", "value", "unit")
 _OF_MACHINES = ("nodes", "devices_per_host")
+_POINT = ["nodes", "batch_per_worker", "global_batch"]
 COLUMNS = {*CurveRow.model_fields, *_VALUE, "algorithm", "source_url", "repeat"} - {
     *("unit_value", "publisher", "location", "samples_per_s_per_device")
 }
@@ -41,7 +42,8 @@ class CurveCsv:
 
     Beside `nodes`, `devices_per_node` says that each node has several devices. Then the devices are
     the nodes of the curve, and `batch_per_worker` is that of a device. Empty values count as not
-    given. A note says which columns are not used.
+    given. Without a column `curve`, all rows are of one curve, which has the file's name. Notes say
+    so, and which columns are not used.
     """
 
     def sniff(self, path: Path) -> bool:
@@ -65,7 +67,13 @@ class CurveCsv:
             texts = {name: text for name, text in zip(names, values, strict=False) if text}
             rows.append(_row(texts, f"{path}: row {number}", of_machines=of_machines))
         table = pd.DataFrame(rows)
-        table.attrs["notes"] = [f"columns not used: {', '.join(unknown)}"] if unknown else []
+        notes = [f"columns not used: {', '.join(unknown)}"] if unknown else []
+        if "curve" not in table:
+            if table.filter(_POINT).duplicated().any() and "repeat" not in names:
+                raise UserError(f"{path}: row 1: lacks columns curve, as rows are of equal points")
+            table["curve"] = path.stem
+            notes.append(f"no column curve: all rows are of one curve, {path.stem}")
+        table.attrs["notes"] = notes
         return table
 
 
@@ -84,7 +92,7 @@ def _check_header(path: Path, names: list[str]) -> list[str]:
                 f"{path}: row 1: column {name!r:.40} is not known; is it {close[0]}? "
                 "Rename it, with values in the same unit, or remove it"
             )
-    needed = ["curve", "nodes"]
+    needed = ["nodes"]
     if set(_VALUE) & set(names):
         needed += _VALUE
     else:
