@@ -6,6 +6,7 @@ import pytest
 
 import make_records as make
 import projects
+from nodewise.core.errors import RefusedError
 from nodewise.data import user_data
 from nodewise.results.record import read_record
 
@@ -58,6 +59,7 @@ def batches(): return TRAIN.shuffle(48).batch(6), None
 def examples(): return TRAIN, None
 def generated(): return Batches(), None
 def threads(): return Shuffled(workers=2), None
+def processes(): return Shuffled(workers=2, use_multiprocessing=True), None
 def sleeping(): return TRAIN.repeat(20).batch(4).map(slow), None
 
 
@@ -113,6 +115,14 @@ def test_workers_see_each_example_once_in_every_timed_epoch(tmp_path, monkeypatc
         assert {label // 12 for label in workers[0][0]} == {0, 2}
     if kind == "examples":  # a global batch is that of one process
         assert sorted(workers[0][0][:BATCH] + workers[1][0][:BATCH]) == [*range(BATCH * WORKERS)]
+
+
+def test_processes_that_could_not_import_the_file_are_refused(tmp_path, monkeypatch):
+    """Keras would start them again and again."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(OWN)
+    with pytest.raises(RefusedError, match="processes: use_multiprocessing is not allowed"):
+        labels("mine.py:processes", 0)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nodewise.core.cell import Cell
-from nodewise.core.errors import UserError
+from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.progress import progress
 from nodewise.core.user_function import Function, own_dataset_name, parse_spec, user_errors
 from nodewise.data.manifest import Manifest
@@ -66,6 +66,7 @@ def own_batches(cell: Cell, rank: int, *, warm_up: int, steps: int) -> Iterator[
 
     Raises:
         UserError: the function failed, or its result cannot be used or divided.
+        RefusedError: the result starts processes, which could not import the user's file.
     """
     import keras
     import tensorflow as tf
@@ -73,6 +74,8 @@ def own_batches(cell: Cell, rank: int, *, warm_up: int, steps: int) -> Iterator[
     parsed = parse_spec(str(cell.load))
     keras.utils.set_random_seed(cell.seed)  # all workers shuffle alike
     train, _ = _sets(parsed.text, Function(parsed)())
+    if getattr(train, "use_multiprocessing", False):
+        raise RefusedError(f"{parsed.text}: use_multiprocessing is not allowed; workers=n is")
 
     def read() -> tuple[Any, tf.data.Dataset]:
         adapter = _adapter(parsed.text, train, cell.batch)
@@ -137,8 +140,7 @@ def refuse(spec: str, out: Path, reason: str) -> None:
     Raises:
         OSError: `out` cannot be written.
     """
-    about = {"dataset": own_dataset_name(spec), "title": spec, "refused": reason}
-    write(out, None, None, origin="own", **about)
+    write(out, None, None, origin="own", dataset=own_dataset_name(spec), title=spec, refused=reason)
 
 
 def _sets(name: str, returned: object) -> tuple[object, object]:
