@@ -283,6 +283,10 @@ QUESTIONS = {
     "what is a gradient": ("glossary.html",),
     "how accurate are the predictions": ("tested.html",),
     "add my own strategy": ("add.html",),
+    "NTUA": ("studies/ntua.html",),
+    "is my efficiency normal": ("own.html",),
+    "eight GPUs in one box": ("gpus.html", "your-case.html"),
+    "is asynchronous SGD worth it": ("strategies/async-sgd.html",),
 }
 """What a visitor may type, and the pages of which one should come first."""
 
