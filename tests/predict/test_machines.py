@@ -74,7 +74,7 @@ def test_the_cheapest_in_time_is_best(tmp_path):
     [
         ("name,price\n", "has no rows"),
         ("name,price\na,-1\n", "row 2: "),
-        ("name,price,colour\na,1,red\n", "row 2: "),
+        ("name,price,colour\na,1,red\n", "column 'colour' is not known; allowed: name, price"),
         ("name,price,device\na,1,Abacus\n", "Abacus"),
         ("name,price\na,1 EUR\nb,1 USD\n", "one currency"),
         ("name,price,devices,within\na,1,8,string\n", "machine a: link string: must be"),

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error
@@ -38,8 +38,6 @@ class Machine(Question):
             one that was measured.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     name: Annotated[str, Field(min_length=1, max_length=100)]
     price: Amount
     currency: Annotated[str, Field(max_length=20)] = "currency"
@@ -63,6 +61,9 @@ def read_machines(path: Path) -> list[Machine]:
         UserError: the file cannot be read, a row is wrong, or currencies differ.
     """
     header, rows = read_table(path)
+    if unknown := [name for name in header if name not in Machine.model_fields]:
+        allowed = ", ".join(Machine.model_fields)
+        raise UserError(f"{path}: column {unknown[0]!r:.40} is not known; allowed: {allowed}")
     machines = []
     for number, values in rows:
         try:
