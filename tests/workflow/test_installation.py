@@ -80,7 +80,7 @@ def test_a_light_installation_answers_from_numbers(light, tmp_path):
     [
         ("doctor", "psutil", "measure"),
         ("measure --strategy single --model a.py:build --nodes 1 --batch 8", "psutil", "measure"),
-        ("build-site --config a.yaml", "vl_convert", "study"),
+        ("build-site --config a.yaml", "jinja2", "study"),
     ],
 )
 def test_a_missing_extra_is_named_with_its_command(light, tmp_path, command, module, extra):
