@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 import numpy as np
@@ -91,10 +92,11 @@ def _measured(level: Level, path: Path) -> Link:
     if path.suffix == ".json":
         calibration = read_json(Calibration, path, "a link needs a file of `nodewise calibrate`")
         rings = ring_times(calibration)
-        if rings.empty:
+        if not rings:
             raise UserError(f"{path}: no all-reduce tells a rate: it needs two nodes or more")
-        largest = rings[rings["payload_bytes"] == rings["payload_bytes"].max()]
-        return {"calibrated": float((largest["sent_bytes"] / largest["seconds"]).median())}
+        most = max(row["payload_bytes"] for row in rings)
+        largest = [row for row in rings if row["payload_bytes"] == most]
+        return {"calibrated": median(row["sent_bytes"] / row["seconds"] for row in largest)}
     log = read_bytes(path, _MOST_LOG_BYTES).decode(errors="replace")
     hosts = len(set(_HOST.findall(log)))
     right = "between" if hosts > 1 else "within"

@@ -5,11 +5,12 @@ measurements only. All times are in wall seconds; multiply by `cluster.share` to
 an emulated node.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Literal, Self
 
-import pandas as pd
 from pydantic import AwareDatetime, Field, model_validator
 
 from nodewise.core.cell import MAX_NODES, AnyCluster, Frozen, Line
@@ -153,19 +154,18 @@ def read_calibration(path: Path) -> Calibration:
     return read_json(Calibration, path, "remove the file to have the cluster calibrated again")
 
 
-def ring_times(calibration: Calibration) -> pd.DataFrame:
+def ring_times(calibration: Calibration) -> list[dict[str, float]]:
     """Return the times of all-reduces in a ring, one row per `nodes` and `payload_bytes`.
 
     `seconds` is the median of one all-reduce over the launches, and `sent_bytes` is 2(n−1)/n·S,
     what each node sends meanwhile.
     """
-    rows = [
-        (one.nodes, block.payload_bytes, calibration.cluster.share * block.seconds_each)
-        for one in calibration.launches
-        for block in one.all_reduces
-        if block.collective == "ring"
-    ]
-    times = pd.DataFrame(rows, columns=["nodes", "payload_bytes", "seconds"])
-    times = times.groupby(["nodes", "payload_bytes"])["seconds"].median().reset_index()
-    sent = 2 * (1 - 1 / times["nodes"]) * times["payload_bytes"]
-    return times.assign(sent_bytes=sent)
+    times = defaultdict[tuple[int, int], list[float]](list)
+    for launch in calibration.launches:
+        for block in launch.all_reduces:
+            if block.collective == "ring":
+                own_s = calibration.cluster.share * block.seconds_each
+                times[launch.nodes, block.payload_bytes].append(own_s)
+    rows = [(n, size, median(each), 2 * (1 - 1 / n) * size) for (n, size), each in times.items()]
+    names = ("nodes", "payload_bytes", "seconds", "sent_bytes")
+    return [dict(zip(names, row, strict=True)) for row in rows]

@@ -89,21 +89,20 @@ def verdict(calibrations: Sequence[Calibration]) -> dict[str, Any] | None:
         "large": f"{LARGE_BYTES / 1e6:g} MB",
         "longer": [],  # one node, or a slow link, has no large all-reduces
     }
-    longer = pd.concat([against_wire(one) for one in calibrations]) - 1
-    told["longer"] = [write_percent(end) for end in longer.agg(["min", "max"]).dropna()]
+    if longer := [times - 1 for one in calibrations for times in against_wire(one)]:
+        told["longer"] = [write_percent(end) for end in (min(longer), max(longer))]
     return told
 
 
-def against_wire(calibration: Calibration) -> "pd.Series[float]":
+def against_wire(calibration: Calibration) -> list[float]:
     """Return the times of large all-reduces in a ring, as multiples of those of their bytes alone.
 
     The calibration is one of nodes with a limited link.
     """
-    times, cluster = ring_times(calibration), calibration.cluster
-    large = times[times["payload_bytes"] >= LARGE_BYTES]
-    # a node's own time is wall time × its share
-    wire_s = 8 * large["sent_bytes"] / (cluster.link_bit_s * PAYLOAD_SHARE) * cluster.share
-    return large["seconds"] / wire_s
+    cluster = calibration.cluster  # a node's own time is wall time × its share
+    byte_s = 8 / (cluster.link_bit_s * PAYLOAD_SHARE) * cluster.share
+    large = [row for row in ring_times(calibration) if row["payload_bytes"] >= LARGE_BYTES]
+    return [row["seconds"] / (row["sent_bytes"] * byte_s) for row in large]
 
 
 def _shares(calibration: Calibration) -> list[float]:
