@@ -236,7 +236,7 @@ def explain_scaling(
         forecast.topology_of(inside, within, between, link=link),
         forecast.with_options(training, parameters=parameters, precision=precision),
         controls={x: read_number(f"--{x}", text, last) for x, text in again.items() if text},
-        servers=int(sums[8:]) if sums and "=" in sums else _SERVERS[sums],
+        servers=int(sums.partition("=")[2]) if sums and "=" in sums else _SERVERS[sums],
         tensors=tensors,
         cores=cores,
         embedding=embedding,

@@ -32,6 +32,7 @@ FILE = Path(__file__).with_name("laws.yaml")
 AXES = "n", "b", "S"
 """Letters of the axes: nodes; batch per worker, in examples; payload, in bytes."""
 _PARTS = "compute", "input", "wait", "communicate"
+_declared = cache(read_tree)  # laws of other files may be like those of `laws.yaml`
 
 
 def symbol(letter: str) -> Symbol:
@@ -168,10 +169,9 @@ class Law(BaseModel, frozen=True, extra="forbid"):
         """
         coefficients = (values[p.name] for p in self.parameters)
         settings = (self.values[name] for name in self.settings)
-        function = _compiled(tuple(self.formulas.items()), tuple(self.letters))
+        names, function = _compiled(self.name)
         found = function(points.nodes, points.batch, points.payload, *coefficients, *settings)
-        times = zip(self.formulas, found, strict=True)
-        return {name: value + 0.0 * points.nodes for name, value in times}
+        return {name: value + 0.0 * points.nodes for name, value in zip(names, found, strict=True)}
 
 
 def _parse(written: str | list[str], known: Mapping[str, Symbol]) -> Expr:
@@ -182,15 +182,13 @@ def _parse(written: str | list[str], known: Mapping[str, Symbol]) -> Expr:
 
 
 @cache
-def _compiled(
-    formulas: tuple[tuple[str, Expr], ...], letters: tuple[str, ...]
-) -> Callable[..., list[Any]]:
-    """Return the function of the letters that computes all formulas."""
-    whole = dict[Symbol, Expr]()
-    for name, formula in formulas:
-        whole[SYMBOLS.get(name, Symbol(name))] = formula.xreplace(whole)
-    arguments = [symbol(letter) for letter in letters]
-    return sympy.lambdify(arguments, [*whole.values()], "numpy", cse=True)  # type: ignore[no-any-return]
+def _compiled(name: str) -> tuple[list[str], Callable[..., list[Any]]]:
+    """Return the names of a law's formulas, and the function of its letters that computes them."""
+    law, whole = LAWS[name], dict[Symbol, Expr]()
+    for part, formula in law.formulas.items():
+        whole[SYMBOLS.get(part, Symbol(part))] = formula.xreplace(whole)
+    arguments = [symbol(letter) for letter in law.letters]
+    return [*law.formulas], sympy.lambdify(arguments, [*whole.values()], "numpy", cse=True)
 
 
 _SETTING = r"(\w+) *= *([-+.\deE]+)"
@@ -200,7 +198,7 @@ _TEXT = re.compile(rf"([\w-]+)(?:\(((?:{_SETTING}[, ]*)*)\))?")
 class _Laws(Registry[Law]):
     def read(self, path: Path) -> None:
         """Register the laws of a file like `laws.yaml`; they may also be like those in it."""
-        base, own = read_tree(FILE), read_tree(path)
+        base, own = _declared(FILE), _declared(path)
         parameters = base["parameters"] | own.get("parameters", {})
         kinds = base["kinds"] | base["laws"] | own.get("kinds", {}) | own["laws"]
         for name in own["laws"]:

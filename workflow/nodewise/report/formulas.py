@@ -41,7 +41,7 @@ def law_formula(*names: str) -> Markup:
         used = {symbol.name for formula in named.values() for symbol in formula.free_symbols}
         meanings |= {Symbol(one): told for one, told in _meanings(law).items() if one in used}
     lines = [
-        equation(*formula, of="" if len(of) == len(laws) else ", ".join(of))
+        _equation(*formula, of="" if len(of) == len(laws) else ", ".join(of))
         for formula, of in titles.items()
     ]
     symbols = [_MEANING.format(_math(symbol), text(of)) for symbol, of in meanings.items()]
@@ -58,7 +58,7 @@ def law_source(name: str) -> Markup:
     return Markup('<cite data-file="{}">{}</cite>').format(file, text(LAWS.find(name).source))
 
 
-def equation(symbol: Symbol, expression: Expr, *, of: str = "") -> Markup:
+def _equation(symbol: Symbol, expression: Expr, *, of: str = "") -> Markup:
     """Return `symbol` = `expression` as a paragraph, or one for each case of a piecewise function.
 
     `of` is a label in front of the equation; it may be empty.

@@ -147,7 +147,8 @@ def _columns(path: Path, matches: Sequence[re.Match[str]]) -> dict[str, Any]:
     """Return the fields of a result and its settings by column, in seconds."""
     row: dict[str, Any] = {}
     for found, name in ((one, name) for one in matches for name in one.groupdict() if one[name]):
-        (column, unit), text = FIELDS[name], found[name]
+        column, unit = FIELDS[name]
+        text = found[name]
         if unit is None:
             row[column] = COLLECTIVES.get(text, text) if name == "collective" else text
             continue

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import google_crc32c
 import numpy as np
 import pandas as pd
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -156,7 +157,5 @@ def _numbers(value: Message) -> list[float]:
 
 def checksum(content: bytes) -> int:
     """Return the masked CRC-32C of a part of a record, as TensorFlow writes it."""
-    import google_crc32c
-
     crc: int = google_crc32c.value(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
